@@ -1,0 +1,141 @@
+"""The formulas against numbers that count what is done to them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from vbs_cli.bench import flops
+from vbs_cli.bench.flops import Head
+
+HEADS = [
+    Head(classes=3, grid=(7,), kernel=1),
+    Head(classes=3, grid=(7,), kernel=3),
+    Head(classes=4, grid=(3, 5), kernel=2, draws=3),
+]
+
+
+class Counted:
+    """A number; every operation on it is counted."""
+
+    done = 0
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def operate(self, value: float) -> Counted:
+        Counted.done += 1
+        return Counted(value)
+
+    def __add__(self, other: Counted) -> Counted:
+        return self.operate(self.value + other.value)
+
+    def __sub__(self, other: Counted) -> Counted:
+        return self.operate(self.value - other.value)
+
+    def __mul__(self, other: Counted) -> Counted:
+        return self.operate(self.value * other.value)
+
+    def __truediv__(self, other: Counted) -> Counted:
+        return self.operate(self.value / other.value)
+
+    def larger(self, other: Counted) -> Counted:
+        return self.operate(max(self.value, other.value))
+
+    def root(self) -> Counted:
+        return self.operate(math.sqrt(self.value))
+
+    def exp(self) -> Counted:
+        return self.operate(math.exp(self.value))
+
+
+Numbers = Sequence[Counted]
+Patches = list[dict[tuple[int, ...], Counted]]  # for each class, by position
+
+
+def total(values: Numbers) -> Counted:
+    first, *rest = values
+    for value in rest:
+        first = first + value
+    return first
+
+
+def mean(values: Numbers) -> Counted:
+    return total(values) / Counted(len(values))
+
+
+def std(values: Numbers) -> Counted:
+    centre = mean(values)
+    deviations = [value - centre for value in values]
+    return (total([d * d for d in deviations]) / Counted(len(values) - 1)).root()
+
+
+def softmax(values: Numbers) -> Numbers:
+    top, *rest = values
+    for value in rest:
+        top = top.larger(value)
+    powers = [(value - top).exp() for value in values]
+    whole = total(powers)
+    return [power / whole for power in powers]
+
+
+def windows(patches: dict[tuple[int, ...], Counted], head: Head) -> Iterator[Counted]:
+    for corner in itertools.product(*(range(size - head.kernel + 1) for size in head.grid)):
+        box = itertools.product(*(range(start, start + head.kernel) for start in corner))
+        inside = [patches[position] for position in box]
+        yield inside[0] if head.kernel == 1 else mean(inside)
+
+
+def some_patches(head: Head) -> Patches:
+    positions = list(itertools.product(*(range(size) for size in head.grid)))
+    return [{at: Counted(math.sin(k + 2 * sum(at))) for at in positions} for k in range(head.classes)]
+
+
+def pooled(patches: Patches) -> Numbers:
+    return [mean(list(one.values())) for one in patches]
+
+
+def conventional(head: Head) -> None:
+    softmax(pooled(some_patches(head)))
+
+
+def temperature(head: Head) -> None:
+    softmax([value / Counted(1.5) for value in pooled(some_patches(head))])
+
+
+def vbs(head: Head) -> None:
+    patches = some_patches(head)
+    sigma = mean([std(list(windows(one, head))) for one in patches])
+    divisor = (Counted(2.0) * (sigma + Counted(0.5))).larger(Counted(1.0))
+    softmax([value / divisor for value in pooled(patches)])
+
+
+def mc_dropout(head: Head) -> None:
+    draws = [softmax(pooled(some_patches(head))) for _ in range(head.draws)]
+    for values in zip(*draws, strict=True):
+        mean(values)
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
+@pytest.mark.parametrize(
+    ("formula", "work"),
+    [
+        (flops.conventional_flops, conventional),
+        (flops.temperature_flops, temperature),
+        (flops.vbs_flops, vbs),
+        (flops.mc_dropout_flops, mc_dropout),
+    ],
+)
+def test_a_formula_counts_every_operation(
+    formula: Callable[[Head], int], work: Callable[[Head], None], head: Head
+) -> None:
+    before = Counted.done
+    work(head)
+    assert formula(head) == Counted.done - before
+
+
+def test_the_radio_window_leaves_seventy_windows() -> None:
+    assert Head(classes=20, grid=(79,), kernel=10).windows == 70

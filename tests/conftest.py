@@ -1,0 +1,103 @@
+"""A small dataset and a small finished run, made once and copied for the tests that change them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from vbs_cli.data import Preparation, prepare
+from vbs_cli.run import Run, Store
+from vbs_cli.settings import RADIO
+from vbs_cli.stages.base import Job
+from vbs_cli.stages.pipeline import run_all
+
+CLASSES, SHAPE = 4, (2, 200)  # gives 10 patches
+COUNTS = {"train": 96, "val": 60, "test": 70}
+SMALL = replace(RADIO, profile="quick", seeds=2, width=6, epochs=2, batch=32, draws=3, kernel=3, levels=3, lr=5e-3)
+# The same by the environment, for commands that start from the profile.
+ENVIRONMENT = {
+    "VBS_SEEDS": "2",
+    "VBS_WIDTH": "6",
+    "VBS_EPOCHS": "2",
+    "VBS_BATCH": "32",
+    "VBS_DRAWS": "3",
+    "VBS_KERNEL": "3",
+    "VBS_LEVELS": "3",
+    "VBS_LR": "5e-3",
+}
+
+
+def tones(split: str):
+    """Sines whose frequency is the class, under noise."""
+    rng = torch.Generator().manual_seed(len(split))
+    y = torch.randint(0, CLASSES, (COUNTS[split],), generator=rng)
+    time = torch.arange(SHAPE[1]) / SHAPE[1]
+    phase = torch.rand(len(y), SHAPE[0], 1, generator=rng) * 6.28
+    x = torch.sin(2 * torch.pi * (4 + 6 * y[:, None, None]) * time + phase)
+    yield x + 0.7 * torch.randn(x.shape, generator=rng), y
+
+
+def small_preparation(source="simulated (sines)"):
+    return Preparation(
+        source=source,
+        licence="none",
+        recipe={"made": "tones"},
+        classes=CLASSES,
+        shape=SHAPE,
+        counts=COUNTS,
+        batches=tones,
+    )
+
+
+@pytest.fixture(autouse=True)
+def few_threads():
+    """Small tensors gain nothing from threads, and busy machines lose by them."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    """A folder with data/radio and a finished runs/radio."""
+    folder = tmp_path_factory.mktemp("made")
+    torch.set_num_threads(1)
+    data = prepare(folder / "data", "radio", small_preparation())
+    run = Run(folder / "runs" / "radio", SMALL, Store(folder / "runs" / "radio"))
+    with run.settings_saved():
+        run_all(Job(run, data))
+    return folder
+
+
+@pytest.fixture
+def workplace(made, tmp_path) -> Path:
+    """A copy of `made` to do with as one likes."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def data_only(made, tmp_path) -> Path:
+    """A copy with the data alone."""
+    shutil.copytree(made / "data", tmp_path / "data")
+    return tmp_path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def run_vbs(folder: Path, *words: str, env: dict[str, str] | None = None) -> Outcome:
+    """The real command in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "VBS_DEVICE": "cpu", **(env or {})}
+    for name in ("FORCE_COLOR", "COLUMNS"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "vbs_cli", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return Outcome(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,105 @@
+"""Artifacts are trusted only when everything about them is right."""
+
+import json
+
+import pytest
+
+from vbs_cli import files
+from vbs_cli.errors import DamagedArtifact, MissingArtifact
+from vbs_cli.run import Recipe, Store
+
+RECIPE = Recipe("make", {"width": 4})
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path)
+    store.write("a.bin", b"aaa", RECIPE)
+    store.write("b.bin", b"bbb", Recipe("use", {}, ("a.bin",)))
+    return store
+
+
+def test_what_was_written_is_current_also_for_the_next_process(store):
+    again = Store(store.folder)
+    assert again.state("a.bin", RECIPE).current
+    assert again.state("b.bin", Recipe("use", {}, ("a.bin",))).current
+    assert again.read("a.bin") == b"aaa"
+
+
+def test_another_setting_makes_it_stale_and_says_why(store):
+    state = store.state("a.bin", Recipe("make", {"width": 8}))
+    assert str(state) == "stale: width was 4, now 8"
+
+
+def test_a_changed_input_makes_it_stale(store):
+    store.write("a.bin", b"AAA", RECIPE)
+    assert str(store.state("b.bin", Recipe("use", {}, ("a.bin",)))) == "stale: a.bin has changed"
+
+
+def test_an_added_or_removed_input_makes_it_stale(store):
+    store.write("c.bin", b"c", RECIPE)
+    assert "c.bin is new" in str(store.state("b.bin", Recipe("use", {}, ("a.bin", "c.bin"))))
+    assert "no longer part" in str(store.state("b.bin", Recipe("use", {})))
+
+
+@pytest.mark.parametrize("content", [b"", b"aab", b"aaaa", b"garbage"])
+def test_a_damaged_file_is_an_error_with_a_way_out(store, content):
+    (store.folder / "a.bin").write_bytes(content)
+    fresh = Store(store.folder)
+    assert fresh.state("a.bin", RECIPE).kind == "damaged"
+    for use in (lambda: fresh.read("a.bin"), lambda: fresh.is_current("a.bin", RECIPE)):
+        with pytest.raises(DamagedArtifact, match=r"a\.bin is damaged.*rm "):
+            use()
+
+
+def test_a_file_that_changes_under_a_running_process_is_noticed(store):
+    assert store.is_current("a.bin", RECIPE)
+    (store.folder / "a.bin").write_bytes(b"bad")
+    assert store.state("a.bin", RECIPE).kind == "damaged"
+
+
+def test_a_deleted_file_is_missing(store):
+    (store.folder / "a.bin").unlink()
+    assert store.state("a.bin", RECIPE).kind == "missing"
+    with pytest.raises(MissingArtifact):
+        store.read("a.bin")
+
+
+@pytest.mark.parametrize("write", range(1, 4))
+def test_a_crash_at_any_write_leaves_nothing_wrong_that_is_trusted(store, monkeypatch, write):
+    """Replacing an artifact takes three writes: strike out, new bytes, new entry. Each fails once."""
+    calls = 0
+    real = files.write_bytes
+
+    def failing(path, data):
+        nonlocal calls
+        calls += 1
+        if calls == write:
+            raise OSError(28, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(files, "write_bytes", failing)
+    with pytest.raises(OSError, match="No space"):
+        store.write("a.bin", b"new", Recipe("make", {"width": 8}))
+    monkeypatch.undo()
+    after = Store(store.folder)
+    assert not after.state("a.bin", Recipe("make", {"width": 8})).current
+    if after.state("a.bin", RECIPE).current:
+        assert after.read("a.bin") == b"aaa"
+    after.write("a.bin", b"new", Recipe("make", {"width": 8}))
+    assert Store(store.folder).read("a.bin") == b"new"
+
+
+def test_the_manifest_holds_hash_size_and_origin(store):
+    manifest = json.loads((store.folder / "manifest.json").read_text())
+    entry = manifest["artifacts"]["b.bin"]
+    assert entry["sha256"] == files.sha256_of(b"bbb")
+    assert entry["size"] == 3
+    assert entry["inputs"] == {"a.bin": files.sha256_of(b"aaa")}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"artifacts": {"a": 1}}'])
+def test_a_damaged_manifest_is_an_error(store, content):
+    (store.folder / "manifest.json").write_text(content)
+    with pytest.raises(DamagedArtifact, match=r"manifest\.json"):
+        Store(store.folder)

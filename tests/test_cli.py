@@ -1,0 +1,243 @@
+"""The command line: exit codes, one-line errors, stdout and stderr, JSON."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ENVIRONMENT, Outcome, run_vbs
+from vbs_cli import __version__
+from vbs_cli.cli import main
+from vbs_cli.run import locked
+
+
+@pytest.fixture
+def vbs(monkeypatch, capfd):
+    """The command in this process: `vbs(folder, "evaluate", "--json")`."""
+
+    def call(folder, *words):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("VBS_DEVICE", "cpu")
+        monkeypatch.setattr(sys, "argv", ["vbs", *words])
+        handler = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        signal.signal(signal.SIGTERM, handler)
+        captured = capfd.readouterr()
+        return Outcome(int(stop.value.code), captured.out, captured.err)
+
+    return call
+
+
+def one_line(err: str) -> bool:
+    return err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_the_commands_of_a_shell_script_work_as_written(data_only):
+    done = run_vbs(data_only, "train", "--dataset", "radio", "--seeds", "3", env=ENVIRONMENT)
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 1 + 3 * 2
+    done = run_vbs(data_only, "noise-sweep", "--noise", "speckle")
+    assert done.code == 0, done.err
+    assert "speckle 0.50, 3 seeds, simulated (sines)" in done.out
+    assert "mc-dropout" in done.out
+    again = run_vbs(data_only, "noise-sweep", "--noise", "speckle")
+    assert again.out == done.out
+    assert again.err == "runs/radio: all is up to date\n"
+
+
+def test_run_never_replaces_data_that_it_did_not_simulate_for_this_profile(workplace, vbs):
+    done = vbs(workplace, "run")
+    assert done.code == 2
+    assert "holds other data: simulated (sines)" in done.err
+    path = workplace / "data" / "radio" / "dataset.json"
+    assert path.is_file()
+
+
+def test_evaluate_gives_the_rows_of_the_table_as_json(workplace, vbs):
+    done = vbs(workplace, "evaluate", "--json", "-q")
+    assert done.code == 0
+    assert done.err == ""
+    result = json.loads(done.out)
+    assert (result["schema"], result["command"]) == (1, "evaluate")
+    assert set(result["rows"][0]) == {"dataset", "source", "seed", "method", "noise", "level", "metric", "value"}
+    assert len(result["rows"]) == 2 * 4 * 8
+
+
+def test_status_tells_artifact_and_state(workplace, vbs):
+    done = vbs(workplace, "status", "--json")
+    rows = json.loads(done.out)["rows"]
+    assert {row["state"] for row in rows} == {"up to date"}
+    (workplace / "runs/radio/methods.json").unlink()
+    done = vbs(workplace, "status")
+    assert re.search(r"methods.json +missing", done.out)
+    assert re.search(r"metrics.parquet +stale", done.out)
+
+
+def test_dry_run_changes_nothing(workplace, vbs):
+    before = {path: path.stat().st_mtime_ns for path in workplace.rglob("*")}
+    done = vbs(workplace, "train", "--epochs", "5", "--dry-run")
+    assert done.code == 0
+    assert "epochs was 2, now 5" in done.out
+    assert {path: path.stat().st_mtime_ns for path in workplace.rglob("*")} == before
+
+
+def test_calibrate_shows_the_fitted_numbers_and_remembers_its_options(workplace, vbs):
+    done = vbs(workplace, "calibrate", "--alpha", "2", "--beta", "q75", "--json")
+    rows = {(row["seed"], row["method"], row["parameter"]): row["value"] for row in json.loads(done.out)["rows"]}
+    assert rows[0, "vbs", "alpha"] == 2.0
+    assert rows[0, "vbs", "beta"] < 0
+    assert 'beta = "q75"' in (workplace / "runs/radio/run.toml").read_text()
+
+
+def test_plot_and_report_say_where_the_files_are(workplace, vbs):
+    done = vbs(workplace, "plot", "shift")
+    assert "runs/radio/figures/shift.svg" in done.out
+    done = vbs(workplace, "report")
+    assert done.out == "report: runs/radio/report.html\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("train", "--dataset", "radio"), 1, "no radio data in data; vbs download --dataset radio --simulate"),
+        (("evaluate",), 1, "no run in runs; vbs run"),
+        (("noise-sweep", "--noise", "speckle"), 1, "no run in runs"),
+        (("evaluate", "--run", "nothing"), 1, "no run in runs/nothing"),
+        (("train", "--dataset", "raido"), 2, "unknown dataset 'raido'; did you mean 'radio'?"),
+        (("download", "--dataset", "radioo"), 2, "did you mean 'radio'?"),
+        (("download", "--dataset", "radio"), 1, "--simulate"),
+        (("train", "--profile", "fast"), 2, "unknown profile 'fast'; known: paper, quick"),
+        (("train", "--seeds", "0"), 2, "--seeds"),
+        (("train", "--sedes", "3"), 2, "--seeds"),
+        (("train", "--lr", "nan"), 2, "lr is nan"),
+        (("train", "--batch", "x"), 2, "--batch"),
+        (("bench", "--batch", "0"), 2, "--batch"),
+        (("trian",), 2, "train"),
+        (("train", "--config", "none.toml"), 1, "none.toml"),
+        (("train", "--device", "tpu"), 1, "no tpu device"),
+    ],
+)
+def test_bad_use_gets_one_line_with_the_cure(tmp_path, vbs, words, code, message):
+    done = vbs(tmp_path, *words)
+    assert done.code == code
+    assert one_line(done.err), done.err
+    assert message in done.err
+    assert done.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("noise-sweep", "--noise", "specle"), 2, "unknown noise 'specle'; did you mean 'speckle'?"),
+        (("noise-sweep", "--levels", "1"), 2, "--levels"),
+        (("noise-sweep", "--max-level", "-1"), 2, "max_level is -1"),
+        (("noise-sweep", "--max-level", "nan"), 2, "max_level is nan"),
+        (("calibrate", "--beta", "q101"), 2, "unknown beta rule 'q101'"),
+        (("calibrate", "--alpha", "0"), 2, "alpha is 0"),
+        (("calibrate", "--kernel", "11"), 2, "kernel 11 is longer than the 10 patches"),
+        (("plot", "relaibility"), 2, "did you mean 'reliability'?"),
+        (("plot", "--format", "bmp"), 2, "bmp"),
+        (("download", "--dataset", "radio", "--simulate"), 2, "holds other data"),
+    ],
+)
+def test_wrong_values_leave_a_finished_run_as_it_was(workplace, vbs, words, code, message):
+    before = (workplace / "runs/radio/metrics.parquet").read_bytes()
+    toml = (workplace / "runs/radio/run.toml").read_bytes()
+    done = vbs(workplace, *words)
+    assert done.code == code
+    assert one_line(done.err), done.err
+    assert message in done.err
+    assert (workplace / "runs/radio/metrics.parquet").read_bytes() == before
+    assert (workplace / "runs/radio/run.toml").read_bytes() == toml
+    assert vbs(workplace, "evaluate").code == 0
+
+
+def test_a_second_process_on_the_same_run_is_sent_away(workplace, vbs):
+    with locked(workplace / "runs" / "radio"):
+        done = vbs(workplace, "evaluate")
+    assert done.code == 1
+    assert f"in use by process {os.getpid()}" in done.err
+
+
+def test_a_run_that_cannot_be_written_is_refused_before_training(data_only, vbs):
+    (data_only / "runs").write_text("a file where the folder should be")
+    done = vbs(data_only, "train", "--dataset", "radio")
+    assert done.code == 1
+    assert one_line(done.err)
+    assert "cannot write" in done.err
+
+
+def test_a_run_can_be_scored_without_its_data(workplace, vbs):
+    (workplace / "data").rename(workplace / "elsewhere")
+    assert vbs(workplace, "evaluate").code == 0
+    done = vbs(workplace, "train", "--epochs", "3")
+    assert done.code == 1
+    assert "vbs download" in done.err
+
+
+def test_another_dataset_does_not_take_over_a_named_run(workplace, vbs):
+    toml = workplace / "runs/radio/run.toml"
+    toml.write_text(toml.read_text().replace('dataset = "radio"', 'dataset = "unheard"'))
+    done = vbs(workplace, "evaluate")
+    assert done.code == 2
+    assert "unknown dataset 'unheard'" in done.err
+
+
+def test_version_and_help(tmp_path, vbs):
+    assert vbs(tmp_path, "--version").out == f"vbs {__version__}\n"
+    helped = vbs(tmp_path, "noise-sweep", "-h")
+    assert helped.code == 0
+    assert "vbs noise-sweep --noise speckle" in helped.out
+
+
+def test_every_command_shows_two_examples(tmp_path, vbs):
+    from vbs_cli.cli import app
+
+    for command in app.registered_commands:
+        examples = re.findall(rf"^ +vbs {command.name}\b", vbs(tmp_path, command.name, "--help").out, re.M)
+        assert len(examples) >= 2, command.name
+
+
+def test_no_escape_sequences_without_a_terminal(workplace):
+    done = run_vbs(workplace, "evaluate", "--force", env={"TERM": "xterm-256color"})
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_command_and_the_next_one_goes_on(data_only, made, number, code):
+    environment = {**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1", "VBS_EPOCHS": "400", "VBS_SEEDS": "1"}
+    command = [sys.executable, "-m", "vbs_cli", "train", "--dataset", "radio"]
+    child = subprocess.Popen(command, cwd=data_only, env=environment, stderr=subprocess.PIPE, text=True)
+    checkpoint = data_only / "runs/radio/seed-0/conventional.unfinished.safetensors"
+    deadline = time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == code
+    assert "Traceback" not in err
+    if number == signal.SIGINT:
+        assert "goes on where it stopped: vbs train --dataset radio" in err
+    assert checkpoint.exists()
+    assert not list(data_only.rglob("*.vbs-tmp"))
+
+
+def test_an_unforeseen_error_is_one_line_and_a_traceback_on_request(workplace, vbs, monkeypatch):
+    from vbs_cli.stages import evaluate
+
+    def broken(job):
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(evaluate, "evaluate", broken)
+    done = vbs(workplace, "evaluate")
+    assert (done.code, one_line(done.err)) == (1, True)
+    assert "surprise" in done.err
+    assert "Traceback" in vbs(workplace, "evaluate", "--debug").err

@@ -1,0 +1,75 @@
+"""The forward pass against plain loops over the same network."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from vbs_cli import Logits
+from vbs_cli.data import base, open_dataset
+from vbs_cli.data.noise import distort
+from vbs_cli.forward import run_draws, run_patches
+from vbs_cli.models import build_model
+from vbs_cli.models.dropout import use_generator
+from vbs_cli.seeding import generator
+
+
+@pytest.fixture
+def split(made):
+    return open_dataset(made / "data", "radio").split("test")
+
+
+def network(dropout=0.0):
+    torch.manual_seed(0)
+    model = build_model("conv1d-radio", channels=2, classes=4, width=6, dropout=dropout)
+    model(torch.randn(32, 2, 200))  # give BatchNorm statistics
+    return model.eval()
+
+
+@torch.inference_mode()
+def test_patches_are_those_of_the_network_with_the_last_incomplete_block(split, monkeypatch):
+    monkeypatch.setattr(base, "BLOCK", 32)  # 70 examples: 32 + 32 + 6
+    model = network()
+    expected = Logits.from_patches(model(split.inputs(slice(None))), labels=split.y, kernel=3)
+    record = run_patches(model, split, kernel=3)
+    torch.testing.assert_close(record.logits, expected.logits)
+    torch.testing.assert_close(record.sigma, expected.sigma)
+    assert torch.equal(record.labels, split.y)
+
+
+@torch.inference_mode()
+def test_noise_reaches_the_network(split):
+    model = network()
+    x = distort(split.inputs(slice(None)), noise="gaussian", level=0.5, dataset="radio", split="test", block=0)
+    record = run_patches(model, split, kernel=3, noise="gaussian", level=0.5)
+    torch.testing.assert_close(record.logits, model(x).mean(2))
+
+
+@torch.inference_mode()
+def test_draws_equal_the_plain_loop_with_the_same_masks(split):
+    model = network(dropout=0.5)
+    x = split.inputs(slice(None))
+    members = []
+    for draw in range(3):
+        use_generator(model, generator("mc-dropout", 5, "test", draw, 0))
+        members.append(model(x).mean(2))
+    record = run_draws(model, split, draws=3, seed=5)
+    torch.testing.assert_close(record.logits, torch.stack(members).mean(0))
+    torch.testing.assert_close(record.mean_softmax, torch.stack(members).softmax(2).mean(0))
+
+
+def test_batch_norm_stays_in_evaluation_mode_while_dropout_draws(split):
+    model = network(dropout=0.5).train()
+    statistics = {name: value.clone() for name, value in model.named_buffers()}
+    record = run_draws(model, split, draws=3, seed=0)
+    assert all(torch.equal(value, statistics[name]) for name, value in model.named_buffers())
+    assert record.sigma.min() > 0
+    # one example's prediction does not depend on the others of its batch
+    masks_of_first = run_draws(model, replace(split, x=split.x[:1], y=split.y[:1]), draws=3, seed=0)
+    assert len(masks_of_first) == 1
+
+
+def test_parts_are_kept_on_request_only(split):
+    model = network()
+    assert run_patches(model, split, kernel=3).parts is None
+    assert run_patches(model, split, kernel=3, keep_parts=True).parts.shape == (70, 4, 10)

@@ -1,0 +1,84 @@
+"""Floating-point operations of a prediction after the network, which torch's counter takes to be free.
+
+`FlopCounterMode` counts convolutions and matrix products, a multiply-add as two, and no more of a network:
+its normalisations, activations and dropout masks stay out. Here every addition, subtraction, multiplication,
+division, comparison, root and exponential is one. All counts are for a single example.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Head:
+    """What happens to the patch logits of one example."""
+
+    classes: int  # K
+    grid: tuple[int, ...]  # of patches: (T,) or (H, W)
+    kernel: int = 1  # of the window pooling
+    draws: int = 1
+
+    @property
+    def windows(self) -> int:
+        """Positions of the pooling window, at stride 1 without padding."""
+        return math.prod(size - self.kernel + 1 for size in self.grid)
+
+
+def mean_flops(values: int) -> int:
+    """A mean: values - 1 additions and a division."""
+    return values
+
+
+def std_flops(values: int) -> int:
+    """A sample standard deviation in two passes.
+
+    The mean; a subtraction and a square for each value; their sum (values - 1); a division and a root.
+    """
+    return mean_flops(values) + 2 * values + (values - 1) + 2
+
+
+def softmax_flops(classes: int) -> int:
+    """A softmax that cannot overflow.
+
+    The maximum and the sum (classes - 1 each); for each class a subtraction, an exponential and a division.
+    """
+    return 2 * (classes - 1) + 3 * classes
+
+
+def pooling_flops(head: Head) -> int:
+    """Patch logits to logits: a mean over the grid for each class."""
+    return head.classes * mean_flops(math.prod(head.grid))
+
+
+def window_flops(head: Head) -> int:
+    """Window pooling, each window averaged afresh; a window of one patch is the patch."""
+    if head.kernel == 1:
+        return 0
+    return head.classes * head.windows * mean_flops(head.kernel ** len(head.grid))
+
+
+def sigma_bar_flops(head: Head) -> int:
+    """The paper's C_std: window pooling, a standard deviation for each class, their mean."""
+    return window_flops(head) + head.classes * std_flops(head.windows) + mean_flops(head.classes)
+
+
+def conventional_flops(head: Head) -> int:
+    """softmax(l). That the library divides by a temperature of one here is its convenience, not a cost."""
+    return pooling_flops(head) + softmax_flops(head.classes)
+
+
+def temperature_flops(head: Head) -> int:
+    """softmax(l / T): a division more for each class."""
+    return conventional_flops(head) + head.classes
+
+
+def vbs_flops(head: Head) -> int:
+    """softmax(l / sigma_tilde); sigma_tilde is an addition, a product and a maximum beyond sigma_bar."""
+    return temperature_flops(head) + sigma_bar_flops(head) + 3
+
+
+def mc_dropout_flops(head: Head) -> int:
+    """A conventional prediction for each draw, and their mean."""
+    return head.draws * conventional_flops(head) + head.classes * mean_flops(head.draws)

@@ -1,0 +1,42 @@
+"""The network under measurement, described well enough to build it again in another process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vbs_cli.models import build_model
+from vbs_cli.models.training import initialised
+from vbs_cli.seeding import generator
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network and its input. Its weights are untrained, because cost does not depend on their values."""
+
+    model: str  # a name in MODELS
+    shape: tuple[int, ...]  # of one input, channels first
+    classes: int
+    width: int
+    dropout: float  # of the MC-dropout variant
+    kernel: int  # the window of variance-based smoothing
+
+    def build(self, *, dropout: bool) -> nn.Module:
+        """The network in evaluation mode, with or without its dropouts; the same weights every time."""
+
+        def build() -> nn.Module:
+            return build_model(
+                self.model,
+                channels=self.shape[0],
+                classes=self.classes,
+                width=self.width,
+                dropout=self.dropout if dropout else 0.0,
+            )
+
+        return initialised(build, seed=0, role="bench").eval()
+
+    def inputs(self, batch: int) -> Tensor:
+        """Standard normal inputs (batch, *shape)."""
+        return torch.randn(batch, *self.shape, generator=generator("bench", "inputs"))

@@ -1,0 +1,274 @@
+"""One thin command per stage: parse, call the stage, show the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vbs_cli.cli.shell import Shell, command
+from vbs_cli.console import table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+app = typer.Typer(
+    name="vbs",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Dataset = Annotated[str | None, typer.Option(help="radio.", show_default=False)]
+Profile = Annotated[str | None, typer.Option(help="quick or paper (default: quick).", show_default=False)]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Train seeds 0 to N - 1.", show_default=False)]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the training data.", show_default=False)]
+Batch = Annotated[int | None, typer.Option(min=1, help="Training batch.", show_default=False)]
+Width = Annotated[int | None, typer.Option(min=1, help="Channels of the network.", show_default=False)]
+Lr = Annotated[float | None, typer.Option(help="Learning rate.", show_default=False)]
+Kernel = Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)]
+Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
+Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
+Noises = Annotated[
+    list[str] | None, typer.Option("--noise", help="gaussian, speckle; repeat or 'all'.", show_default=False)
+]
+Levels = Annotated[int | None, typer.Option(min=2, help="Levels from 0 to --max-level.", show_default=False)]
+MaxLevel = Annotated[float | None, typer.Option(help="Strongest noise.", show_default=False)]
+
+
+@command(
+    app,
+    "download",
+    "vbs download --dataset radio --simulate",
+    "vbs download --dataset radio --simulate --profile paper",
+    without=("run_name", "config", "device", "runs_dir", "dry_run"),
+)
+def download(
+    shell: Shell,
+    dataset: Annotated[str, typer.Option(help="radio.")],
+    simulate: Annotated[bool, typer.Option("--simulate", help="Make the data instead of fetching them.")] = False,
+    profile: Annotated[str, typer.Option(help="Size of simulated data: quick or paper.")] = "quick",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
+) -> None:
+    """Bring or make a dataset and prepare it."""
+    from vbs_cli.settings import protocol
+    from vbs_cli.stages.download import describe
+    from vbs_cli.stages.download import download as stage
+
+    protocol(dataset, profile)
+    progress = shell.console.progress
+    data = stage(
+        shell.data_dir, dataset, simulate=simulate, profile=profile, seed=seed, force=shell.force, progress=progress
+    )
+    row = describe(data)
+    shell.show([row], table(list(row), [list(row.values())]))
+
+
+@command(
+    app, "train", "vbs train --dataset radio --seeds 10", "vbs train --dataset radio --profile paper --device cuda"
+)
+def train(
+    shell: Shell,
+    dataset: Dataset = None,
+    profile: Profile = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    batch: Batch = None,
+    width: Width = None,
+    lr: Lr = None,
+) -> None:
+    """Train the conventional and the MC-dropout network of every seed."""
+    from vbs_cli.stages import train as stage
+
+    flags = given(dataset=dataset, profile=profile, seeds=seeds, epochs=epochs, batch=batch, width=width, lr=lr)
+    with shell.job(flags, create=True) as job:
+        if shell.dry_run:
+            return shell.plan(job, stage.targets(job))
+        rows = stage.summary(stage.train(job))
+    columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "seconds"]
+    shell.show(rows, table(columns, [[number(row[column]) for column in columns] for row in rows]))
+
+
+@command(app, "calibrate", "vbs calibrate", "vbs calibrate --alpha 2 --beta q75")
+def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, kernel: Kernel = None) -> None:
+    """Fit the methods of every seed on its validation logits."""
+    from vbs_cli.stages import calibrate as stage
+
+    flags = given(kernel=kernel, options=vbs_options(alpha, beta))
+    with shell.job(flags) as job:
+        if shell.dry_run:
+            return shell.plan(job, [stage.target(job)])
+        rows = stage.rows(stage.calibrate(job))
+    shell.show(rows, table(["seed", "method", "parameter", "value"], [[number(v) for v in r.values()] for r in rows]))
+
+
+@command(app, "evaluate", "vbs evaluate", "vbs evaluate --run runs/radio --json")
+def evaluate(shell: Shell) -> None:
+    """Score every method on the test split and on every sweep that is cached."""
+    from vbs_cli.stages import evaluate as stage
+
+    with shell.job() as job:
+        if shell.dry_run:
+            return shell.plan(job, stage.targets(job))
+        metrics = stage.evaluate(job)
+    show_metrics(shell, metrics[metrics["noise"] == "clean"])
+
+
+@command(app, "noise-sweep", "vbs noise-sweep --noise speckle", "vbs noise-sweep --noise all --levels 20")
+def noise_sweep(shell: Shell, noise: Noises = None, levels: Levels = None, max_level: MaxLevel = None) -> None:
+    """Score every method under growing noise, one forward pass per model and level."""
+    from vbs_cli.stages import caches
+    from vbs_cli.stages.sweep import chosen_noises, sweep
+
+    with shell.job(given(levels=levels, max_level=max_level)) as job:
+        noises = chosen_noises(job, noise)
+        if shell.dry_run:
+            return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises)))
+        metrics = sweep(job, noises)
+    show_metrics(shell, metrics)
+
+
+@command(app, "plot", "vbs plot", "vbs plot reliability shift --format pdf")
+def plot(
+    shell: Shell,
+    figures: Annotated[list[str] | None, typer.Argument(help="Figures to draw (default: all).")] = None,
+    format: Annotated[list[str] | None, typer.Option(help="svg, png, pdf; repeat for several.")] = None,
+) -> None:
+    """Draw the figures that the run's tables allow."""
+    from vbs_cli.stages import plot as stage
+
+    with shell.job() as job:
+        if shell.dry_run:
+            return shell.plan(job, stage.targets(job))
+        rows = stage.plot(job, figures or (), format or stage.FORMATS)
+        lines = [[str(job.run.path / row["artifact"]), row["state"]] for row in rows]
+    shell.show(rows, table(["figure", "state"], lines))
+
+
+@command(app, "report", "vbs report", "vbs report --run runs/radio")
+def report(shell: Shell) -> None:
+    """Write everything about a run into one HTML file."""
+    from vbs_cli.stages import plot as plot_stage
+    from vbs_cli.stages import report as stage
+
+    with shell.job() as job:
+        if shell.dry_run:
+            return shell.plan(job, [stage.target(job)])
+        plot_stage.plot(job)
+        path = stage.report(job)
+    shell.show([{"artifact": "report.html", "path": str(path)}], f"report: {path}")
+
+
+@command(app, "run", "vbs run", "vbs run --profile paper --device cuda")
+def run(
+    shell: Shell,
+    dataset: Dataset = None,
+    profile: Profile = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    batch: Batch = None,
+    width: Width = None,
+    lr: Lr = None,
+) -> None:
+    """All stages in a row: from data (simulated where there are none) to the report."""
+    from vbs_cli.stages import status
+    from vbs_cli.stages.download import ensure_data
+    from vbs_cli.stages.pipeline import run_all
+
+    flags = given(dataset=dataset, profile=profile, seeds=seeds, epochs=epochs, batch=batch, width=width, lr=lr)
+    settings = shell.settings(flags)
+    ensure_data(shell.data_dir, settings, progress=shell.console.progress)
+    with shell.job(flags, create=True) as job:
+        if shell.dry_run:
+            return shell.plan(job, status.plan(job))
+        path = run_all(job)
+        metrics = job.run.metrics
+    show_metrics(shell, metrics, f"report: {path}")
+
+
+@command(app, "status", "vbs status", "vbs status --run runs/radio --json", without=("force", "dry_run"))
+def status(shell: Shell) -> None:
+    """Show what is there, what is missing, and what is stale and why."""
+    from vbs_cli.stages.status import status as stage
+
+    shell = shell.reading()
+    with shell.job() as job:
+        rows = stage(job)
+        path = job.run.path
+    counts = Counter(row["state"] for row in rows)
+    total = ", ".join(f"{count} {state}" for state, count in counts.items())
+    lines = [list(row.values()) for row in rows if row["state"] != "up to date"]
+    shell.show(rows, f"{path}: {total}", *([table(["artifact", "state", "why"], lines)] if lines else []))
+
+
+@command(app, "bench", "vbs bench --batch 128", "vbs bench --batch 1 --json")
+def bench(
+    shell: Shell,
+    batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
+    draws: Annotated[int | None, typer.Option(min=2, help="Draws of MC-dropout.", show_default=False)] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 10,
+) -> None:
+    """Measure what a prediction of each method costs in memory, time and FLOPs."""
+    from vbs_cli.stages.bench import bench_protocol, bench_run
+
+    flags = given(draws=draws)
+    if shell.has_run():
+        with shell.job(flags) as job:
+            rows = bench_run(job, batch=batch, repeats=repeats)
+    else:
+        rows = bench_protocol(shell.settings(flags), batch=batch, repeats=repeats, device=shell.device)
+    shell.show(rows, cost_table(rows))
+
+
+def given(**flags: Any) -> dict[str, Any]:
+    """The flags that were given."""
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def vbs_options(alpha: float | None, beta: str | None) -> dict[str, Any] | None:
+    """Options of the method from its flags; a beta that reads as a number is one."""
+    options: dict[str, Any] = given(alpha=alpha)
+    if beta is not None:
+        try:
+            options["beta"] = float(beta)
+        except ValueError:
+            options["beta"] = beta
+    return {"vbs": options} if options else None
+
+
+def number(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def show_metrics(shell: Shell, metrics: pd.DataFrame, *after: str) -> None:
+    """Mean and deviation over the seeds, one table per condition; the rows themselves with --json."""
+    from vbs_cli.plots.summary import SCORES, plus_minus, summary
+
+    rows: list[dict[str, Any]] = metrics.to_dict("records")  # type: ignore[assignment]
+    shown: list[Any] = []
+    for condition, part in summary(metrics).groupby("condition", sort=False):
+        lines = [
+            [row["method"], *(plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES)]
+            for row in part.to_dict("records")
+        ]
+        title = f"{condition}, {metrics['seed'].nunique()} seeds, {metrics['source'].iloc[0]}"
+        shown += [table(["method", *SCORES], lines, title=title), ""]
+    shell.show(rows, *shown, *after)
+
+
+def cost_table(rows: list[dict[str, Any]]) -> Any:
+    lines = [
+        [
+            row["method"],
+            row["variant"],
+            f"{row['memory_bytes'] / 1e6:.1f} MB",
+            f"{row['memory_ratio']:.2f}",
+            f"{row['latency_ms']:.1f} ms",
+            f"{row['latency_ratio']:.2f}",
+            f"{row['flops'] / 1e9:.3f} G",
+            f"{row['flops_ratio']:.3f}",
+        ]
+        for row in rows
+    ]
+    return table(["method", "variant", "memory", "x", "latency", "x", "FLOPs", "x"], lines)

@@ -1,0 +1,79 @@
+"""The app, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import traceback
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from vbs_cli import __version__
+from vbs_cli.cli.commands import app
+from vbs_cli.console import Console
+from vbs_cli.errors import InvalidInput, VbsError
+
+INTERRUPTED = 130
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"vbs {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def vbs(
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Classifier confidences that mean something, from one forward pass.
+
+    `vbs run` walks the whole way; the other commands are its stages. Each hands its artifacts to the next through a
+    run directory, and does only what is not up to date.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM."""
+    signal.signal(signal.SIGTERM, terminated)
+    try:
+        code = app(standalone_mode=False) or 0
+    except VbsError as error:
+        code = failed(error)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        code = failed(translated(error))
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
+        again = shlex.join(["vbs", *sys.argv[1:]])
+        Console().err.print(f"interrupted; this goes on where it stopped: {again}", markup=False)
+    sys.exit(code)
+
+
+def failed(error: VbsError) -> int:
+    if "--debug" in sys.argv:
+        traceback.print_exc()
+    Console().error(error)
+    return error.exit_code
+
+
+def translated(error: Exception) -> VbsError:
+    """Errors that are not ours in our form."""
+    usage = getattr(error, "format_message", None)  # the parser's own errors; typer does not export their base class
+    if usage is not None:
+        return InvalidInput(str(usage()).rstrip("."), hint=f"see {' '.join(['vbs', *command_name()])} --help")
+    if isinstance(error, OSError):
+        return VbsError(str(error))
+    return VbsError(f"{type(error).__name__}: {error}", hint="this is a fault of vbs; --debug shows where")
+
+
+def command_name() -> list[str]:
+    return [word for word in sys.argv[1:2] if word in {known.name for known in app.registered_commands}]
+
+
+def terminated(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends the program like any exit, so that files are put away; the last checkpoint stands."""
+    raise SystemExit(128 + number)

@@ -1,0 +1,175 @@
+"""What every command shares: its options, the run that it works on, and how it shows its result."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vbs_cli.console import Console, table
+from vbs_cli.errors import InvalidInput, MissingArtifact
+from vbs_cli.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from vbs_cli.data import Prepared
+    from vbs_cli.run import Run
+    from vbs_cli.stages.base import Job, Target
+
+SHARED = "Shared by all commands"
+RunName = Annotated[
+    str | None,
+    typer.Option("--run", help="Run to work on (default: the latest).", show_default=False, rich_help_panel=SHARED),
+]
+Config = Annotated[
+    Path | None, typer.Option(help="Settings from a TOML file.", show_default=False, rich_help_panel=SHARED)
+]
+DataDir = Annotated[
+    Path, typer.Option("--data", envvar="VBS_DATA", help="Folder of the datasets.", rich_help_panel=SHARED)
+]
+RunsDir = Annotated[Path, typer.Option("--runs", envvar="VBS_RUNS", help="Folder of the runs.", rich_help_panel=SHARED)]
+Device = Annotated[str, typer.Option(envvar="VBS_DEVICE", help="auto, cpu, cuda or mps.", rich_help_panel=SHARED)]
+Force = Annotated[bool, typer.Option("--force", help="Make it again even if it is up to date.", rich_help_panel=SHARED)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be made.", rich_help_panel=SHARED)]
+Json = Annotated[bool, typer.Option("--json", help="Rows as JSON on stdout.", rich_help_panel=SHARED)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=SHARED)]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=SHARED)]
+Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks of errors.", rich_help_panel=SHARED)]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """One call of a command."""
+
+    command: str
+    console: Console
+    run_name: str | None
+    config: Path | None
+    data_dir: Path
+    runs_dir: Path
+    device: str
+    force: bool
+    dry_run: bool
+
+    @contextmanager
+    def job(self, flags: Mapping[str, Any] | None = None, *, create: bool = False) -> Iterator[Job]:
+        """The run with its settings resolved, locked while the block works on it unless --dry-run."""
+        from vbs_cli.run import locked
+        from vbs_cli.stages.base import Job, choose_device
+
+        run = self._run(flags or {}, create=create)
+        device = choose_device(self.device, self.console.progress)
+        data = self._data(run)
+        job = Job(run, data, device=device, force=self.force, progress=self.console.progress)
+        if self.dry_run:
+            yield job
+            return
+        with locked(run.path), run.settings_saved():
+            yield job
+        if not run.store.written:
+            self.console.progress.say(f"{run.path}: all is up to date")
+
+    def has_run(self) -> bool:
+        """Whether there is a run to work on, or one was named."""
+        from vbs_cli.run import find_run
+
+        return find_run(self.runs_dir, self.run_name) is not None
+
+    def reading(self) -> Shell:
+        """The same without a lock, for commands that change nothing."""
+        return replace(self, dry_run=True)
+
+    def settings(self, flags: Mapping[str, Any]) -> Settings:
+        """The settings that `job` would work with."""
+        return self._run(flags, create=True).settings
+
+    def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
+        from vbs_cli.run import Run, Store, find_run, open_run
+
+        path = find_run(self.runs_dir, self.run_name)
+        saved = open_run(path).settings if path is not None and (path / "run.toml").is_file() else None
+        dataset = flags.get("dataset")
+        if saved is not None and dataset is not None and dataset != saved.dataset:
+            if self.run_name is not None:
+                raise InvalidInput(f"{path} is a run of {saved.dataset}", hint=f"--run another for {dataset}")
+            path, saved = None, None
+        if saved is None and not create:
+            where = path if path is not None else self.runs_dir
+            raise MissingArtifact(f"no run in {where}", hint="vbs run, or vbs train --dataset radio")
+        settings = resolve(flags, config=self.config, saved=saved)
+        path = path or self.runs_dir / settings.dataset
+        return Run(path, settings, Store(path))
+
+    def _data(self, run: Run) -> Prepared:
+        """The prepared dataset, or what the run remembers of it: enough for all that needs no inputs."""
+        from vbs_cli.data import described, open_dataset
+        from vbs_cli.run import layout
+
+        try:
+            return open_dataset(self.data_dir, run.settings.dataset)
+        except MissingArtifact:
+            if layout.DATASET not in run.store.entries:
+                raise
+        import json
+
+        return described(json.loads(run.store.read(layout.DATASET)), self.data_dir / run.settings.dataset)
+
+    def plan(self, job: Job, targets: list[Target]) -> None:
+        """The answer to --dry-run."""
+        from vbs_cli.stages.status import status
+
+        rows = status(job, targets)
+        self.show(rows, table(["artifact", "state", "why"], [list(row.values()) for row in rows]))
+
+    def show(self, rows: Sequence[Mapping[str, Any]], *renderables: Any) -> None:
+        self.console.show(self.command, rows, *renderables)
+
+
+COMMON: dict[str, tuple[Any, Any]] = {
+    "run_name": (RunName, None),
+    "config": (Config, None),
+    "device": (Device, "auto"),
+    "force": (Force, False),
+    "dry_run": (DryRun, False),
+    "data_dir": (DataDir, Path("data")),
+    "runs_dir": (RunsDir, Path("runs")),
+    "json": (Json, False),
+    "quiet": (Quiet, False),
+    "verbose": (Verbose, False),
+    "debug": (Debug, False),
+}
+
+
+def command(
+    app: typer.Typer, name: str, *examples: str, without: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: a function of a Shell and its own options becomes a command that has the common options too."""
+
+    def enter(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        shared = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for key, (annotation, default) in COMMON.items()
+            if key not in without
+        ]
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            common = {key: values.pop(key, default) for key, (_, default) in COMMON.items()}
+            speech = {key: common.pop(key) for key in ("json", "quiet", "verbose")}
+            common.pop("debug")
+            function(Shell(name, Console(**speech), **common), **values)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + shared
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        shown = "".join(f"\n\n    {example}" for example in examples)
+        app.command(name, help=f"{inspect.getdoc(function)}\n\nExamples:{shown}")(call)
+        return function
+
+    return enter

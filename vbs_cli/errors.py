@@ -1,0 +1,46 @@
+"""What can go wrong, each with the cure: `raise MissingArtifact("no checkpoint for seed 3", hint="vbs train")`.
+
+Code below the command line raises; only the command line prints and exits.
+"""
+
+from __future__ import annotations
+
+
+class VbsError(Exception):
+    """A failure that the user can understand and act on."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class MissingArtifact(VbsError):
+    """Something has to be made first."""
+
+
+class DamagedArtifact(VbsError):
+    """A file is not what was written."""
+
+
+class NotFinite(VbsError):
+    """NaN or infinity where a number must stand."""
+
+
+class Busy(VbsError):
+    """Another process is at work on the same run."""
+
+
+class InvalidInput(VbsError, ValueError):
+    """A value or a shape that makes no sense here."""
+
+    exit_code = 2
+
+
+class UnknownName(InvalidInput):
+    """A name that nothing is registered under."""

@@ -1,0 +1,84 @@
+"""Stage 3: models and inputs -> Logits. The only loop that runs a network for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from vbs_cli.data.base import Split
+from vbs_cli.data.noise import distort
+from vbs_cli.logits import Logits, pool
+from vbs_cli.models.dropout import split_before_dropout, use_generator
+from vbs_cli.seeding import generator
+
+CHUNK = 64  # examples that go through the network together: on a CPU their activations stay in its cache
+
+
+@torch.inference_mode()
+def run_patches(
+    model: nn.Module,
+    split: Split,
+    *,
+    kernel: int,
+    noise: str = "",
+    level: float = 0.0,
+    keep_parts: bool = False,
+    device: torch.device | str = "cpu",
+    advance: Callable[[int], None] = lambda count: None,
+) -> Logits:
+    """One pass of a network over a split; the parts are its patches."""
+    model = model.to(device).eval()
+    use_generator(model, None)
+    records = []
+    for _, x, y in noisy_blocks(split, noise, level):
+        z = torch.cat([model(part.to(device)).cpu() for part in x.split(CHUNK)])
+        records.append(Logits.from_patches(z, labels=y, kernel=kernel, keep_parts=keep_parts))
+        advance(len(y))
+    return Logits.concat(records)
+
+
+@torch.inference_mode()
+def run_draws(
+    model: nn.Module,
+    split: Split,
+    *,
+    draws: int,
+    seed: int,
+    noise: str = "",
+    level: float = 0.0,
+    keep_parts: bool = False,
+    device: torch.device | str = "cpu",
+    advance: Callable[[int], None] = lambda count: None,
+) -> Logits:
+    """`draws` passes with dropout on and BatchNorm in evaluation mode; the parts are the draws.
+
+    The masks depend on seed, draw and block, not on the level: curves over the level are smooth. What comes before the
+    first dropout is computed once for all draws.
+    """
+    before, after = split_before_dropout(model.to(device).eval())
+    records = []
+    for block, x, y in noisy_blocks(split, noise, level):
+        parts = []
+        rngs = [generator("mc-dropout", seed, split.name, draw, block, device=device) for draw in range(draws)]
+        for part in x.split(CHUNK):
+            shared = before(part.to(device))
+            members = []
+            for rng in rngs:
+                use_generator(after, rng)
+                members.append(pool(after(shared)).cpu())
+            parts.append(torch.stack(members))
+        use_generator(after, None)
+        records.append(Logits.from_members(torch.cat(parts, 1), labels=y, keep_parts=keep_parts))
+        advance(len(y))
+    return Logits.concat(records)
+
+
+def noisy_blocks(split: Split, noise: str, level: float) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Blocks of a split under noise: (number, inputs, labels)."""
+    start = 0
+    for block, x in split.blocks():
+        y = split.y[start : start + len(x)]
+        start += len(x)
+        yield block, distort(x, noise=noise, level=level, dataset=split.dataset, split=split.name, block=block), y

@@ -1,0 +1,184 @@
+"""The record that every method reads: several sub-predictions of one input, and what they agree on.
+
+Patches of a feature map, dropout draws and ensemble members differ only in where they come from. Each is a tensor
+of *parts* (N, K, *grid): N examples, K classes, and one or two axes of S sub-predictions in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vbs_cli.errors import InvalidInput, NotFinite
+
+
+@dataclass(frozen=True, eq=False)
+class Logits:
+    """Scores of N examples and the spread of the sub-predictions behind them."""
+
+    logits: Tensor  # (N, K), the mean over all parts
+    sigma: Tensor | None = None  # (N,), sigma_bar over the window-pooled parts
+    labels: Tensor | None = None  # (N,)
+    mean_softmax: Tensor | None = None  # (N, K), mean over the window-pooled parts of their softmax
+    part_accuracy: Tensor | None = None  # (N,), share of single parts that are right
+    parts: Tensor | None = None  # (N, K, *grid), where they were kept
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # further summaries, (N, ...) each
+
+    def __post_init__(self) -> None:
+        check_logits(self.logits)
+        if self.labels is not None:
+            check_labels(self.labels, examples=len(self), classes=self.classes)
+
+    def __len__(self) -> int:
+        return self.logits.shape[0]
+
+    @property
+    def classes(self) -> int:
+        return self.logits.shape[1]
+
+    @classmethod
+    def from_logits(cls, logits: Any, *, labels: Any = None) -> Logits:
+        """Plain logits (N, K); methods that need a spread will refuse them."""
+        return cls(as_tensor(logits), labels=as_labels(labels))
+
+    @classmethod
+    def from_patches(cls, patches: Any, *, labels: Any = None, kernel: int = 1, keep_parts: bool = False) -> Logits:
+        """Patch logits (N, K, T) or (N, K, H, W), the layout that a convolution returns.
+
+        `kernel` is the window that neighbouring patches are averaged over (stride 1, no padding) before their
+        spread is taken; `logits` are always the mean over the single patches.
+        """
+        z = check_parts(as_tensor(patches))
+        plain = cls.from_logits(pool(z), labels=labels)
+        windows = pool_windows(z, kernel).flatten(2)
+        check_spread(windows.shape[2], kernel)
+        return replace(
+            plain,
+            sigma=windows.std(2).mean(1),
+            mean_softmax=windows.softmax(1).mean(2),
+            part_accuracy=None if plain.labels is None else right_parts(z, plain.labels),
+            parts=z if keep_parts else None,
+        )
+
+    @classmethod
+    def from_members(cls, members: Any, *, labels: Any = None, keep_parts: bool = False) -> Logits:
+        """Logits of M ensemble members or dropout draws, (M, N, K)."""
+        z = as_tensor(members)
+        if z.ndim != 3:
+            raise InvalidInput(f"members have shape {tuple(z.shape)}", hint="expected (M, N, K)")
+        return cls.from_patches(z.permute(1, 2, 0), labels=labels, keep_parts=keep_parts)
+
+    def at_kernel(self, kernel: int) -> Logits:
+        """The same record with the spread over another window; needs the parts."""
+        if self.parts is None:
+            raise InvalidInput("this record keeps no parts", hint="make it with keep_parts=True")
+        record = Logits.from_patches(self.parts, labels=self.labels, kernel=kernel, keep_parts=True)
+        return replace(record, extras=self.extras)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that is there, by name; the inverse of `from_tensors`."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extras"}
+        return {name: value for name, value in {**named, **self.extras}.items() if value is not None}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Logits:
+        """Names that are not fields become extras."""
+        known = {f.name for f in fields(cls)} - {"extras"}
+        named = {name: value for name, value in tensors.items() if name in known}
+        return cls(**named, extras={name: value for name, value in tensors.items() if name not in known})
+
+    @classmethod
+    def concat(cls, records: Sequence[Logits]) -> Logits:
+        """Records of consecutive examples as one."""
+        columns = [record.tensors() for record in records]
+        return cls.from_tensors({name: torch.cat([column[name] for column in columns]) for name in columns[0]})
+
+
+def sigma_bar(patches: Any, kernel: int = 1) -> Tensor:
+    """Class mean of the sample standard deviation over window-pooled patches: (N, K, *grid) -> (N,).
+
+    The paper's equations 4 and 5 (left).
+    """
+    windows = pool_windows(check_parts(as_tensor(patches)), kernel).flatten(2)
+    check_spread(windows.shape[2], kernel)
+    return windows.std(2).mean(1)
+
+
+def pool(z: Tensor) -> Tensor:
+    """The final average pooling, over all parts: (N, K, *grid) -> (N, K)."""
+    return z.flatten(2).mean(2)
+
+
+def pool_windows(z: Tensor, kernel: int) -> Tensor:
+    """Average over windows of `kernel` neighbours, stride 1, no padding: T' = T - kernel + 1."""
+    if kernel < 1:
+        raise InvalidInput(f"kernel is {kernel}", hint="it must be at least 1")
+    if kernel > min(z.shape[2:]):
+        raise InvalidInput(f"kernel {kernel} is longer than the {min(z.shape[2:])} patches")
+    if kernel == 1:
+        return z
+    return F.avg_pool1d(z, kernel, 1) if z.ndim == 3 else F.avg_pool2d(z, kernel, 1)
+
+
+def right_parts(z: Tensor, labels: Tensor) -> Tensor:
+    """Share of single parts whose largest score is the label's: (N, K, *grid), (N,) -> (N,)."""
+    return (z.flatten(2).argmax(1) == labels[:, None]).to(z.dtype).mean(1)
+
+
+def as_tensor(values: Any) -> Tensor:
+    """A floating tensor, at least single precision, from torch or numpy."""
+    tensor = torch.as_tensor(values).detach()
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+def as_labels(labels: Any) -> Tensor | None:
+    """Class indices as int64."""
+    if labels is None:
+        return None
+    tensor = torch.as_tensor(labels)
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise InvalidInput(f"labels are {tensor.dtype}", hint="expected class indices, integers from 0 to K - 1")
+    return tensor.long()
+
+
+def check_parts(z: Tensor) -> Tensor:
+    if z.ndim not in (3, 4):
+        raise InvalidInput(f"patch logits have shape {tuple(z.shape)}", hint="expected (N, K, T) or (N, K, H, W)")
+    return z
+
+
+def check_spread(parts: int, kernel: int) -> None:
+    if parts < 2:
+        why = "one sub-prediction has no standard deviation"
+        raise InvalidInput(why, hint="use a smaller kernel" if kernel > 1 else "give at least two patches or members")
+
+
+def check_logits(logits: Tensor) -> None:
+    """Refuse what cannot be the scores of a classifier."""
+    if logits.ndim != 2:
+        raise InvalidInput(f"logits have shape {tuple(logits.shape)}", hint="expected (N, K)")
+    examples, classes = logits.shape
+    if examples == 0:
+        raise InvalidInput("there are no examples", hint="give a split with at least one")
+    if classes < 2:
+        raise InvalidInput(f"there are {classes} classes", hint="a classifier has at least two")
+    bad = (~torch.isfinite(logits)).any(1)
+    if bad.any():
+        first = int(bad.nonzero()[0])
+        count = int(bad.sum())
+        raise NotFinite(f"NaN or infinite logits in {count} of {examples} examples, the first is {first}")
+    if (logits >= 0).all() and ((logits.double().sum(1) - 1).abs() < 1e-4).all():
+        raise InvalidInput("these rows look like probabilities", hint="give the logits, before the softmax")
+
+
+def check_labels(labels: Tensor, *, examples: int, classes: int) -> None:
+    if labels.shape != (examples,):
+        raise InvalidInput(f"labels have shape {tuple(labels.shape)}", hint=f"expected ({examples},)")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise InvalidInput(f"labels go from {low} to {high}", hint=f"expected 0 to {classes - 1}")

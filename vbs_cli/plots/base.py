@@ -1,0 +1,77 @@
+"""What figures read, where they are registered, and how they become bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from vbs_cli.errors import InvalidInput, MissingArtifact
+from vbs_cli.registry import Registry, unknown
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tidy tables of one run.
+
+    metrics: dataset, source, seed, method, noise, level, metric, value
+    reliability: dataset, source, seed, method, bin, lower, upper, count, accuracy, confidence
+    training: dataset, source, seed, model, epoch, loss, accuracy, val_loss, val_accuracy, seconds
+    """
+
+    metrics: pd.DataFrame
+    reliability: pd.DataFrame
+    training: pd.DataFrame
+
+
+FIGURES: Registry[Callable[[Tables], Figure]] = Registry("figure")
+"""The report shows a figure's docstring: first its title, then, after a blank line, how to read it."""
+
+# No date in the metadata: the same tables give the same bytes.
+METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+
+
+def save(figure: Figure, format: str) -> bytes:
+    """The figure as the bytes of a file, the same bytes every time; `format` is svg, png (160 dpi) or pdf."""
+    if format not in METADATA:
+        raise unknown("figure format", format, METADATA)
+    settle(figure)
+    file = io.BytesIO()
+    # TrueType (42) keeps the text of a PDF searchable; journals reject the default Type 3.
+    with mpl.rc_context({"svg.hashsalt": "vbs", "svg.fonttype": "path", "pdf.fonttype": 42}):
+        figure.savefig(file, format=format, dpi=160, metadata=METADATA[format])
+    return file.getvalue()
+
+
+def settle(figure: Figure) -> None:
+    """Lay the figure out once and for all: every further draw would move the panels by a hair."""
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+
+
+def require(rows: pd.DataFrame, what: str, *, hint: str) -> pd.DataFrame:
+    """`rows` if there are any, of one dataset and source; else the error that names the command to run."""
+    if rows.empty:
+        raise MissingArtifact(f"no {what} to plot", hint=hint)
+    origins = rows[["dataset", "source"]].drop_duplicates()
+    if len(origins) > 1:
+        raise InvalidInput(
+            f"rows of {len(origins)} different datasets or sources", hint="plot one dataset from one source"
+        )
+    return rows
+
+
+def in_order(column: pd.Series[Any]) -> list[str]:
+    """The different values of a column, in the order of first appearance."""
+    return [str(value) for value in column.drop_duplicates()]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as in a sentence: `a`, `a and b`, `a, b and c`."""
+    return " and ".join([part for part in (", ".join(names[:-1]), *names[-1:]) if part])

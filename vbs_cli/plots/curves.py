@@ -1,0 +1,128 @@
+"""Lines over a noise level: the mean over seeds with a band, and a grid of quantities by noises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vbs_cli.plots.base import in_order, listed
+from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, panels, title
+from vbs_cli.plots.style import LINE_WIDTH, MARKER_SIZE, Style, method_style
+
+LEVEL = "noise level λ"
+FEW_LEVELS = 8  # up to here every point of a line gets its marker
+
+
+def spread(rows: pd.DataFrame, *, x: str, y: str) -> pd.DataFrame:
+    """Over seeds, at each `x`: columns mean, min and max of `y`."""
+    return rows.groupby(x)[y].agg(["mean", "min", "max"]).dropna()
+
+
+def seeds_note(rows: pd.DataFrame, shown: str) -> str:
+    """What a line and what surrounds it mean; for a single seed there is nothing to surround it."""
+    n_seeds = rows["seed"].nunique()
+    return "one seed" if n_seeds == 1 else f"line: mean over {n_seeds} seeds, {shown}"
+
+
+def band_note(rows: pd.DataFrame) -> str:
+    """The note for lines drawn by `draw_band`."""
+    return seeds_note(rows, "band: lowest to highest seed")
+
+
+def draw_line(ax: Axes, curve: pd.Series[float], style: Style, *, every: int | tuple[int, int]) -> None:
+    """One line in its style, with a marker at `every` so many points."""
+    ax.plot(
+        curve.index,
+        curve,
+        color=style.color,
+        linestyle=style.line,
+        marker=style.marker,
+        markevery=every,
+        lw=LINE_WIDTH,
+        ms=MARKER_SIZE,
+        label=style.label,
+    )
+
+
+def draw_band(ax: Axes, rows: pd.DataFrame, style: Style, *, place: tuple[int, int] = (0, 1)) -> None:
+    """Mean over seeds against the level as a line, lowest to highest seed as a band.
+
+    `place` is (i, n) for the i-th of n lines: their markers stand at different levels, so none hides another.
+    """
+    curve = spread(rows, x="level", y="value")
+    draw_line(ax, curve["mean"], style, every=marks(len(curve), place))
+    ax.fill_between(curve.index, curve["min"], curve["max"], color=style.color, alpha=0.15, lw=0)
+
+
+def marks(n_levels: int, place: tuple[int, int]) -> tuple[int, int]:
+    """(start, step) of the markers of the i-th of n lines; about six each, and at least one."""
+    i, n = place
+    step = min(max(n, n_levels // 6, 1), max(n_levels, 1))
+    return i * step // n, step
+
+
+def draw_methods(ax: Axes, rows: pd.DataFrame, followers: Mapping[str, str]) -> None:
+    """A line per method; one that follows another is shown by its markers on that line."""
+    methods = in_order(rows["method"])
+    staggered = bool(followers) or rows["level"].nunique() > FEW_LEVELS
+    for i, method in enumerate(methods):
+        style = method_style(method)
+        if method in followers:
+            style = Style(style.label, style.color, style.marker, "none")
+        draw_band(ax, rows[rows["method"] == method], style, place=(i, len(methods)) if staggered else (0, 1))
+
+
+def same_curves(rows: pd.DataFrame) -> dict[str, str]:
+    """Methods whose values are those of an earlier method everywhere: {follower: leader}."""
+    wide = rows.pivot_table(index=["noise", "level", "seed"], columns="method", values="value")
+    followers: dict[str, str] = {}
+    methods = in_order(rows["method"])
+    for i, method in enumerate(methods):
+        leaders = [name for name in methods[:i] if name not in followers]
+        same = [name for name in leaders if np.allclose(wide[name], wide[method], 0, 1e-9, equal_nan=True)]
+        if same:
+            followers[method] = same[0]
+    return followers
+
+
+def same_note(quantity: str, followers: Mapping[str, str]) -> list[str]:
+    """One sentence per leader about the lines that lie on its own."""
+    notes = []
+    for leader in dict.fromkeys(followers.values()):
+        names = [method for method, first in followers.items() if first == leader]
+        # One positive divisor per example never changes the largest logit.
+        reason = " by construction" if quantity == "accuracy" and set(names) <= {"temperature", "vbs"} else ""
+        labels = listed([method_style(name).label for name in names])
+        notes.append(f"{quantity} of {labels}: same as {method_style(leader).label}{reason}")
+    return notes
+
+
+def level_grid(rows: pd.DataFrame, quantities: Mapping[str, str]) -> Figure:
+    """Rows of quantities ({metric: axis name}), columns of noises, a line per method."""
+    noises = in_order(rows["noise"])
+    present = {metric: name for metric, name in quantities.items() if (rows["metric"] == metric).any()}
+    figure, axes = panels(len(present), len(noises), size=(page_width(len(noises)), 0.8 + 1.5 * len(present)))
+    notes = [band_note(rows)]
+    for metric, line in zip(present, axes, strict=True):
+        of_metric = rows[rows["metric"] == metric]
+        followers = same_curves(of_metric)
+        notes += same_note(metric, followers)
+        for ax, noise in zip(line, noises, strict=True):
+            draw_methods(ax, of_metric[of_metric["noise"] == noise], followers)
+        start_at_zero(line[0])
+    for ax, noise in zip(axes[0], noises, strict=True):
+        title(ax, noise)
+    name_axes(axes, x=LEVEL, y=list(present.values()))
+    legend_above(figure, [method_style(method).handle() for method in in_order(rows["method"])])
+    footnote(figure, rows, *notes)
+    return figure
+
+
+def start_at_zero(ax: Axes) -> None:
+    """Let the y axis begin at zero, a hair lower so that markers there stay whole."""
+    top = ax.get_ylim()[1]
+    ax.set_ylim(-0.04 * top, top)

@@ -1,0 +1,67 @@
+"""All methods against the noise level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from vbs_cli.plots.base import FIGURES, Tables, in_order, require
+from vbs_cli.plots.canvas import COLUMN, footnote, legend_above, name_axes, panels
+from vbs_cli.plots.curves import LEVEL, band_note, draw_band, level_grid
+from vbs_cli.plots.style import FAINT, noise_style
+
+SWEEP = "vbs noise-sweep --noise gaussian"
+
+
+def swept(metrics: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
+    """The rows of a noise sweep that hold one of the quantities."""
+    rows = metrics[(metrics["noise"] != "clean") & metrics["metric"].isin(list(quantities))]
+    return require(rows.dropna(subset="value"), f"noise sweep with {' or '.join(quantities)}", hint=SWEEP)
+
+
+@FIGURES.register("shift")
+def shift(tables: Tables) -> Figure:
+    """Accuracy and entropy under growing noise
+
+    Where accuracy falls, entropy should rise; a flat or falling entropy line is a method too sure of itself.
+    """
+    quantities = {"accuracy": "accuracy", "entropy": "entropy (nats)"}
+    return level_grid(swept(tables.metrics, quantities), quantities)
+
+
+@FIGURES.register("shift-scores")
+def shift_scores(tables: Tables) -> Figure:
+    """Calibration and scores under growing noise
+
+    Lower is better for ECE, NLL and Brier score; KL to uniform is the distance from knowing nothing.
+    """
+    quantities = {
+        "ece": "ECE",
+        "nll": "NLL (nats)",
+        "brier": "Brier score",
+        "kl_uniform": "KL to uniform (nats)",
+    }
+    return level_grid(swept(tables.metrics, quantities), quantities)
+
+
+@FIGURES.register("sigma")
+def sigma(tables: Tables) -> Figure:
+    """Spread between patches under growing noise
+
+    Variance-based smoothing can answer a noise only if its line rises above the dotted clean value.
+    """
+    of_method = tables.metrics[tables.metrics["method"] == "vbs"]
+    rows = swept(of_method, {"sigma_bar": "sigma_bar"})
+    noises = in_order(rows["noise"])
+    figure, axes = panels(1, 1, size=(COLUMN, 2.7))
+    ax = axes[0][0]
+    for i, noise in enumerate(noises):
+        draw_band(ax, rows[rows["noise"] == noise], noise_style(noise), place=(i, len(noises)))
+    clean = of_method[(of_method["metric"] == "sigma_bar") & (of_method["level"] == 0)]["value"].mean()
+    ax.axhline(clean, color=FAINT, lw=0.8, ls=":", zorder=1)
+    name_axes(axes, x=LEVEL, y=[r"mean $\bar{\sigma}$ (logits)"])
+    legend_above(figure, [noise_style(noise).handle() for noise in noises])
+    footnote(figure, rows, band_note(rows), "dotted: without noise")
+    return figure

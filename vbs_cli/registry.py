@@ -1,0 +1,60 @@
+"""Names for things that can be chosen: datasets, noises, models, methods, metrics, figures."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from vbs_cli.errors import UnknownName
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """A mapping from names to things of one kind; a wrong name is answered with the nearest right one."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator: enter the decorated thing under `name`."""
+
+        def enter(thing: T) -> T:
+            if name in self._entries:
+                raise ValueError(f"{self.kind} {name!r} is registered twice")
+            self._entries[name] = thing
+            return thing
+
+        return enter
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def items(self) -> Iterable[tuple[str, T]]:
+        return self._entries.items()
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
+    """The error for a name that does not exist, with a suggestion."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return UnknownName(f"unknown {kind} {name!r}", hint=hint)
+
+
+def load_submodules(package: str, path: Iterable[str]) -> None:
+    """Import every module of `package`, so that a new file registers what it holds by being there."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")

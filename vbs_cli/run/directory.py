@@ -1,0 +1,139 @@
+"""A run: its settings, its artifacts, and the lock that keeps two processes from working on it at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from filelock import FileLock, Timeout
+
+from vbs_cli import files
+from vbs_cli.errors import Busy, InvalidInput, MissingArtifact
+from vbs_cli.logits import Logits
+from vbs_cli.methods import METHODS, Method
+from vbs_cli.run import formats, layout
+from vbs_cli.run.store import MANIFEST, Store
+from vbs_cli.settings import Settings, from_toml, to_toml
+
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory. Its tables, logits and fitted methods are read through here, each checked by its hash."""
+
+    path: Path
+    settings: Settings
+    store: Store
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """dataset, source, seed, method, noise, level, metric, value."""
+        return self.table(layout.METRICS)
+
+    @property
+    def reliability(self) -> pd.DataFrame:
+        """dataset, source, seed, method, bin, lower, upper, count, accuracy, confidence."""
+        return self.table(layout.RELIABILITY)
+
+    @property
+    def training(self) -> pd.DataFrame:
+        """Loss and accuracy per seed, model and epoch."""
+        return pd.concat([self.table(name) for name in self.training_tables()], ignore_index=True)
+
+    def training_tables(self) -> list[str]:
+        return [name for name in self.store.entries if name.endswith(".training.parquet")]
+
+    @property
+    def methods(self) -> dict[int, dict[str, Method]]:
+        """The fitted methods of each seed, by name."""
+        stored = json.loads(self.store.read(layout.METHODS))
+        return {
+            int(seed): {name: METHODS[name](**values) for name, values in fitted.items()}
+            for seed, fitted in stored.items()
+        }
+
+    def logits(
+        self,
+        seed: int,
+        split: str = "test",
+        *,
+        model: str = "conventional",
+        noise: str = layout.CLEAN,
+        level: float = 0.0,
+    ) -> Logits:
+        """What the forward pass of a model left."""
+        return formats.logits_from(self.store.read(layout.logits(seed, model, split, noise, level)))
+
+    def table(self, name: str) -> pd.DataFrame:
+        return formats.table_from(self.store.read(name))
+
+    @contextmanager
+    def settings_saved(self) -> Iterator[None]:
+        """The settings on disk from here on, unless the block finds that they make no sense."""
+        path = self.path / layout.SETTINGS
+        before = path.read_bytes() if path.is_file() else None
+        after = to_toml(self.settings)
+        if before != after:
+            files.write_bytes(path, after)
+        try:
+            yield
+        except InvalidInput:
+            if before is None:
+                path.unlink()
+            elif before != after:
+                files.write_bytes(path, before)
+            raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Work on a run directory alone; the second process is told who is first."""
+    files.check_writable(path)
+    holder = path / f"{LOCK}.json"
+    lock = FileLock(path / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise Busy(f"{path} is in use by {holder_of(holder)}", hint="wait for it or choose another --run") from None
+    try:
+        files.remove_temporaries(path)
+        files.write_bytes(holder, files.to_json({"pid": os.getpid(), "command": " ".join(sys.argv)}))
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def holder_of(path: Path) -> str:
+    try:
+        values = json.loads(path.read_bytes())
+        return f"process {values['pid']} ({values['command']})"
+    except (OSError, ValueError, KeyError):
+        return "another process"
+
+
+def open_run(path: Path | str) -> Run:
+    """The run in this folder."""
+    path = Path(path)
+    if not (path / layout.SETTINGS).is_file():
+        raise MissingArtifact(f"no run at {path}", hint="vbs run makes one; vbs train --dataset radio starts one")
+    return Run(path, from_toml(path / layout.SETTINGS), Store(path))
+
+
+def find_run(runs_dir: Path, name: str | None = None) -> Path | None:
+    """The folder of a named run, or of the one worked on last."""
+    if name is not None:
+        return Path(name) if os.sep in name else runs_dir / name
+    found = [settings.parent for settings in runs_dir.glob(f"*/{layout.SETTINGS}")]
+    return max(found, key=last_change) if found else None
+
+
+def last_change(folder: Path) -> float:
+    return max((folder / name).stat().st_mtime for name in (layout.SETTINGS, MANIFEST) if (folder / name).is_file())

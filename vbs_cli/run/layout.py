@@ -1,0 +1,38 @@
+"""Where things lie in a run directory."""
+
+from __future__ import annotations
+
+SETTINGS = "run.toml"
+DATASET = "dataset.json"  # what the data of the run are, so that it can be read without them
+METHODS = "methods.json"
+METRICS = "metrics.parquet"
+RELIABILITY = "reliability.parquet"
+BENCH = "bench.parquet"
+REPORT = "report.html"
+CLEAN = "clean"  # the noise column of undistorted data
+
+
+def weights(seed: int, model: str) -> str:
+    return f"seed-{seed}/{model}.safetensors"
+
+
+def checkpoint(seed: int, model: str) -> str:
+    """Where an unfinished training goes on."""
+    return f"seed-{seed}/{model}.unfinished.safetensors"
+
+
+def training(seed: int, model: str) -> str:
+    return f"seed-{seed}/{model}.training.parquet"
+
+
+def logits(seed: int, model: str, split: str, noise: str = CLEAN, level: float = 0.0) -> str:
+    return f"logits/seed-{seed}/{model}/{split if noise == CLEAN else f'{noise}-{level_label(level)}'}.safetensors"
+
+
+def figure(name: str, format: str) -> str:
+    return f"figures/{name}.{format}"
+
+
+def level_label(level: float) -> str:
+    """0.5 -> "0.50"; further digits only where the level has them."""
+    return f"{level:.2f}" if round(level, 2) == level else f"{level:g}"

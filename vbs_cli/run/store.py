@@ -1,0 +1,175 @@
+"""Artifacts and what they were made from.
+
+An artifact is trusted when the manifest knows it, its bytes have the recorded hash, and its recipe (settings and the
+hashes of its inputs) is the one that would be used today. Before an artifact is replaced its entry is struck out, and
+the new entry is written last: a crash in between leaves a file that nobody trusts, never a wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vbs_cli import files
+from vbs_cli.errors import DamagedArtifact, MissingArtifact
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+CURRENT, MISSING, STALE, DAMAGED = "up to date", "missing", "stale", "damaged"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an artifact is made from: the stage, its settings, and other artifacts by name."""
+
+    stage: str
+    settings: Mapping[str, Any]
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the manifest knows of an artifact."""
+
+    sha256: str
+    size: int
+    stage: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]  # name -> sha256
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether an artifact can be used as it is, and if not, why."""
+
+    kind: str
+    why: str = ""
+
+    @property
+    def current(self) -> bool:
+        return self.kind == CURRENT
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.why}" if self.why else self.kind
+
+
+@dataclass
+class Store:
+    """The artifacts of one folder, by their path below it."""
+
+    folder: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+    written: int = 0  # artifacts made through this object
+    _checked: dict[str, tuple[int, int, str]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        path = self.folder / MANIFEST
+        if not path.is_file():
+            return
+        values = files.read_json(path)
+        try:
+            self.entries = {name: Entry(**entry) for name, entry in values["artifacts"].items()}
+        except (KeyError, TypeError, AttributeError):
+            raise DamagedArtifact(f"{path} is damaged", hint=f"rm {path}; everything is made again") from None
+
+    def state(self, name: str, recipe: Recipe) -> State:
+        """How `name` stands against the recipe that would make it now. Damage is a state too; `ensure` refuses it."""
+        entry = self.entries.get(name)
+        if entry is None or not (self.folder / name).is_file():
+            return State(MISSING)
+        if not self._intact(name, entry):
+            return State(DAMAGED, "its hash is not the recorded one")
+        why = difference(entry, recipe, self.entries)
+        return State(STALE, why) if why else State(CURRENT)
+
+    def is_current(self, name: str, recipe: Recipe) -> bool:
+        """Whether there is nothing to do for `name`; a damaged file is an error, not a reason to work."""
+        state = self.state(name, recipe)
+        if state.kind == DAMAGED:
+            raise self._damaged(name)
+        return state.current
+
+    def write(self, name: str, data: bytes, recipe: Recipe) -> None:
+        """Put an artifact in place and enter it into the manifest."""
+        inputs = {source: self.sha256(source) for source in recipe.inputs}
+        if self.entries.pop(name, None) is not None:
+            self._save()
+        files.write_bytes(self.folder / name, data)
+        self.written += 1
+        self.entries[name] = Entry(files.sha256_of(data), len(data), recipe.stage, dict(recipe.settings), inputs)
+        self._save()
+
+    def write_if_changed(self, name: str, data: bytes, recipe: Recipe) -> None:
+        """The same, unless just these bytes are there already."""
+        entry = self.entries.get(name)
+        if entry is None or entry.sha256 != files.sha256_of(data) or not self.is_current(name, recipe):
+            self.write(name, data, recipe)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an artifact, checked."""
+        entry = self._entry(name)
+        try:
+            data = (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            raise self._missing(name) from None
+        if len(data) != entry.size or files.sha256_of(data) != entry.sha256:
+            raise self._damaged(name)
+        return data
+
+    def remove(self, name: str) -> None:
+        """Forget an artifact, then delete it."""
+        if self.entries.pop(name, None) is not None:
+            self._save()
+        (self.folder / name).unlink(missing_ok=True)
+
+    def sha256(self, name: str) -> str:
+        return self._entry(name).sha256
+
+    def _entry(self, name: str) -> Entry:
+        if name not in self.entries:
+            raise self._missing(name)
+        return self.entries[name]
+
+    def _missing(self, name: str) -> MissingArtifact:
+        return MissingArtifact(f"{self.folder / name} is missing", hint="vbs run makes what is missing")
+
+    def _damaged(self, name: str) -> DamagedArtifact:
+        path = self.folder / name
+        return DamagedArtifact(
+            f"{path} is damaged: its hash is not the recorded one", hint=f"rm '{path}' and run again to remake it"
+        )
+
+    def _intact(self, name: str, entry: Entry) -> bool:
+        """Compare hashes, once per state of the file."""
+        path = self.folder / name
+        status = path.stat()
+        if status.st_size != entry.size:
+            return False
+        known = self._checked.get(name)
+        if known is None or known[:2] != (status.st_mtime_ns, status.st_size):
+            known = (status.st_mtime_ns, status.st_size, files.sha256_of_file(path))
+            self._checked[name] = known
+        return known[2] == entry.sha256
+
+    def _save(self) -> None:
+        artifacts = {name: asdict(entry) for name, entry in sorted(self.entries.items())}
+        files.write_bytes(self.folder / MANIFEST, files.to_json({"format": FORMAT, "artifacts": artifacts}))
+
+
+def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> str:
+    """Why an entry is not what the recipe would give, or nothing."""
+    for name, value in recipe.settings.items():
+        if entry.settings.get(name) != value:
+            return f"{name} was {entry.settings.get(name)}, now {value}"
+    for name in set(entry.settings) - set(recipe.settings):
+        return f"{name} was {entry.settings[name]}, now unset"
+    for name in recipe.inputs:
+        if name not in entries:
+            return f"{name} is gone"
+        if entry.inputs.get(name) != entries[name].sha256:
+            return f"{name} has changed" if name in entry.inputs else f"{name} is new"
+    for name in set(entry.inputs) - set(recipe.inputs):
+        return f"{name} is no longer part of it"
+    return ""

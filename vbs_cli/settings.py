@@ -1,0 +1,186 @@
+"""What a run does: the paper's protocol per dataset, the quick profile beside it, and how a user overrides both."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact
+from vbs_cli.registry import unknown
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides the result of a run."""
+
+    dataset: str
+    profile: str
+    model: str
+    seeds: int
+    width: int
+    epochs: int
+    batch: int
+    lr: float
+    weight_decay: float
+    dropout: float  # of the MC-dropout model, after every ReLU
+    draws: int  # of MC-dropout at inference
+    kernel: int  # window of neighbouring patches that the spread is taken over
+    methods: tuple[str, ...]
+    noises: tuple[str, ...]
+    levels: int  # of a noise sweep, evenly from 0 to max_level
+    max_level: float
+    reliability_bins: int
+    options: Options = field(default_factory=dict)  # of single methods, e.g. {"vbs": {"alpha": 1.0}}
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "width", "epochs", "batch", "kernel", "reliability_bins"):
+            need(self, name, at_least=1)
+        for name in ("draws", "levels"):
+            need(self, name, at_least=2)
+        for name in ("lr", "max_level"):
+            need(self, name, above=0)
+        need(self, "weight_decay", at_least=0)
+        need(self, "dropout", above=0, below=1)
+
+    def level_values(self) -> list[float]:
+        """The levels of a sweep, rounded so that 0.1 + 0.2 is 0.3."""
+        return [round(self.max_level * i / (self.levels - 1), 6) for i in range(self.levels)]
+
+
+def need(
+    settings: Settings, name: str, *, at_least: float = -math.inf, above: float = -math.inf, below: float = math.inf
+) -> None:
+    """A finite number within bounds, or an error that states them."""
+    value = getattr(settings, name)
+    if math.isfinite(value) and value >= at_least and above < value < below:
+        return
+    bounds = [f"at least {at_least:g}"] if at_least > -math.inf else []
+    bounds += [f"above {above:g}"] if above > -math.inf else []
+    bounds += [f"below {below:g}"] if below < math.inf else []
+    raise InvalidInput(f"{name} is {value}", hint=f"it must be {' and '.join(bounds)}")
+
+
+PAPER_METHODS = ("conventional", "temperature", "vbs", "mc-dropout")
+
+RADIO = Settings(
+    dataset="radio",
+    profile="paper",
+    model="conv1d-radio",
+    seeds=10,
+    width=512,
+    epochs=30,
+    batch=32,
+    lr=1e-3,
+    weight_decay=0.0,
+    dropout=0.5,
+    draws=10,
+    kernel=10,
+    methods=PAPER_METHODS,
+    noises=("gaussian", "speckle"),
+    levels=20,
+    max_level=1.0,
+    reliability_bins=10,
+    options={"vbs": {"alpha": 1.0, "beta": "mean+0.5"}},
+)
+
+# Protocols by dataset and profile. `quick` is sized so that three seeds, both models and two sweeps take about three
+# minutes on two CPU cores.
+PROTOCOLS: dict[str, dict[str, Settings]] = {
+    "radio": {
+        "paper": RADIO,
+        "quick": replace(RADIO, profile="quick", seeds=3, width=48, epochs=10, batch=64, draws=10, levels=5),
+    },
+}
+
+
+# Shape of one input and number of classes in the paper, for what can be told before any data are there.
+INPUTS: dict[str, tuple[tuple[int, ...], int]] = {"radio": ((2, 1580), 20)}
+
+
+def protocol(dataset: str, profile: str) -> Settings:
+    """The settings of a dataset and profile before any override."""
+    if dataset not in PROTOCOLS:
+        raise unknown("dataset", dataset, PROTOCOLS)
+    if profile not in PROTOCOLS[dataset]:
+        raise unknown("profile", profile, PROTOCOLS[dataset])
+    return PROTOCOLS[dataset][profile]
+
+
+def resolve(
+    flags: Mapping[str, Any], *, config: Path | None = None, saved: Settings | None = None, dataset: str = "radio"
+) -> Settings:
+    """Settings by precedence: flag, `VBS_*` variable, config file, what the run was made with, the profile.
+
+    Flags that are None were not given. A profile other than the saved one starts from that profile.
+    """
+    given = {
+        **(read_toml(config) if config else {}),
+        **from_environment(os.environ),
+        **{name: value for name, value in flags.items() if value is not None},
+    }
+    same_profile = saved is not None and given.get("profile", saved.profile) == saved.profile
+    same_dataset = saved is not None and given.get("dataset", saved.dataset) == saved.dataset
+    if saved is not None and same_profile and same_dataset:
+        base = saved
+    else:
+        base = protocol(given.get("dataset", dataset), given.get("profile", "quick"))
+    return override(base, given)
+
+
+def override(base: Settings, changes: Mapping[str, Any]) -> Settings:
+    """`base` with some values changed, each coerced to the type of the value that it replaces."""
+    known = {f.name for f in fields(Settings)}
+    for name in changes:
+        if name not in known:
+            raise unknown("setting", name, sorted(known))
+    return replace(base, **{name: coerce(name, getattr(base, name), value) for name, value in changes.items()})
+
+
+def coerce(name: str, current: Any, value: Any) -> Any:
+    """`value` as the type of `current`: text from the environment, lists from TOML."""
+    if isinstance(current, tuple):
+        items = value.split(",") if isinstance(value, str) else list(value)
+        return tuple(dict.fromkeys(str(item).strip() for item in items))
+    if isinstance(current, Mapping):
+        return {method: {**current.get(method, {}), **options} for method, options in {**current, **value}.items()}
+    try:
+        if isinstance(current, int) and float(value) != int(float(value)):
+            raise ValueError
+        return type(current)(value)
+    except (TypeError, ValueError):
+        kind = "a whole number" if isinstance(current, int) else "a number"
+        raise InvalidInput(f"{name} is {value!r}", hint=f"it must be {kind}") from None
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings from variables such as VBS_EPOCHS=5."""
+    names = {f"VBS_{f.name.upper()}": f.name for f in fields(Settings) if f.name != "options"}
+    return {names[key]: value for key, value in environment.items() if key in names}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MissingArtifact(f"no settings at {path}", hint="give --config a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DamagedArtifact(f"{path} is not valid TOML: {error}", hint="mend or remove it") from None
+
+
+def to_toml(settings: Settings) -> bytes:
+    return tomli_w.dumps(asdict(settings)).encode()
+
+
+def from_toml(path: Path) -> Settings:
+    values = read_toml(path)
+    base = protocol(str(values.get("dataset")), str(values.get("profile")))
+    return override(base, values)

@@ -1,0 +1,148 @@
+"""Forward passes and the logits that they leave: the network runs once per model, split, noise and level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from torch import nn
+
+from vbs_cli import forward
+from vbs_cli.data import Split
+from vbs_cli.logits import Logits
+from vbs_cli.progress import Task
+from vbs_cli.run import Recipe, State, formats, layout
+from vbs_cli.run.store import CURRENT, DAMAGED
+from vbs_cli.stages.base import Job, Target
+from vbs_cli.stages.train import need_trained, trained_network
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of one network over one split."""
+
+    seed: int
+    role: str
+    split: str
+    noise: str = layout.CLEAN
+    level: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return layout.logits(self.seed, self.role, self.split, self.noise, self.level)
+
+
+def recipe(job: Job, p: Pass) -> Recipe:
+    s = job.run.settings
+    settings = {"data": job.data.fingerprint, "seed": p.seed, "role": p.role, "split": p.split}
+    settings |= {"noise": p.noise, "level": p.level}
+    settings |= {"draws": s.draws} if p.role == "dropout" else {"kernel": s.kernel}
+    return Recipe("forward", settings, (layout.weights(p.seed, p.role),))
+
+
+def clean_passes(job: Job, split: str) -> list[Pass]:
+    return [Pass(seed, role, split) for seed in job.seeds for role in job.roles]
+
+
+def noise_passes(job: Job, noises: Iterable[str]) -> list[Pass]:
+    """All levels above zero; level zero is the clean pass."""
+    return [
+        Pass(seed, role, "test", noise, level)
+        for seed in job.seeds
+        for role in job.roles
+        for noise in noises
+        for level in job.run.settings.level_values()
+        if level > 0
+    ]
+
+
+def targets(job: Job, passes: Iterable[Pass]) -> list[Target]:
+    return [(p.name, recipe(job, p)) for p in passes]
+
+
+def cost(job: Job, passes: Iterable[Pass]) -> float:
+    """In forward passes of one example."""
+    return sum(pass_cost(job, p) for p in passes if job.needs((p.name, recipe(job, p))))
+
+
+def pass_cost(job: Job, p: Pass) -> float:
+    return job.data.counts[p.split] * (job.run.settings.draws if p.role == "dropout" else 1)
+
+
+def ensure(job: Job, passes: list[Pass], label: str) -> None:
+    """Make the logits that are missing or stale; the networks behind them must be up to date."""
+    for seed, role in dict.fromkeys((p.seed, p.role) for p in passes):
+        need_trained(job, seed, role)
+    todo = [p for p in passes if job.needs((p.name, recipe(job, p))) and not resummarised(job, p)]
+    if not todo:
+        return
+    if len(passes) > len(todo):
+        job.progress.say(f"{label}: {len(passes) - len(todo)} of {len(passes)} forward passes are there already")
+    for p in todo:
+        state = job.run.store.state(p.name, recipe(job, p))
+        job.progress.detail(f"{p.name}: {state}")
+    splits = {name: job.data.split(name) for name in {p.split for p in todo}}
+    with job.progress.task(label, sum(pass_cost(job, p) for p in todo)) as task:
+        for (seed, role), group in groupby(todo, key=lambda p: (p.seed, p.role)):
+            model = trained_network(job, seed, role)
+            for p in group:
+                task.note(f"seed {seed} {role} {describe(p)}")
+                record = run_pass(job, model, splits[p.split], p, task)
+                job.run.store.write(p.name, formats.logits_bytes(record), recipe(job, p))
+
+
+def run_pass(job: Job, model: nn.Module, split: Split, p: Pass, task: Task) -> Logits:
+    """The network's work; the clean splits keep their parts, so that the kernel can be changed without it."""
+    s = job.run.settings
+    clean = p.noise == layout.CLEAN
+    if p.role == "dropout":
+        return forward.run_draws(
+            model, split, draws=s.draws, seed=p.seed, noise=p.noise, level=p.level,
+            keep_parts=clean, device=job.device, advance=lambda count: task.advance(count * s.draws),
+        )  # fmt: skip
+    return forward.run_patches(
+        model, split, kernel=s.kernel, noise=p.noise, level=p.level,
+        keep_parts=clean, device=job.device, advance=task.advance,
+    )  # fmt: skip
+
+
+def resummarised(job: Job, p: Pass) -> bool:
+    """Whether a cache that is stale for its kernel alone could be renewed from the patches that it keeps."""
+    entry = job.run.store.entries.get(p.name)
+    wanted = recipe(job, p)
+    if job.force or entry is None or "kernel" not in wanted.settings:
+        return False
+    as_made = Recipe(wanted.stage, {**wanted.settings, "kernel": entry.settings.get("kernel")}, wanted.inputs)
+    if not job.run.store.is_current(p.name, as_made):
+        return False
+    record = formats.logits_from(job.run.store.read(p.name))
+    if record.parts is None:
+        return False
+    kernel = job.run.settings.kernel
+    job.run.store.write(p.name, formats.logits_bytes(record.at_kernel(kernel)), wanted)
+    job.progress.detail(f"{p.name}: spread taken again with kernel {kernel}")
+    return True
+
+
+def known(job: Job) -> Iterator[tuple[Pass, State]]:
+    """Every pass over the test split that the run has logits of, whichever command made them, and their state."""
+    for _, entry in sorted(job.run.store.entries.items()):
+        values = entry.settings
+        if entry.stage == "forward" and values["split"] == "test":
+            p = Pass(values["seed"], values["role"], "test", values["noise"], values["level"])
+            if p.seed in job.seeds and p.role in job.roles:
+                yield p, job.run.store.state(p.name, recipe(job, p))
+
+
+def usable(job: Job) -> list[Pass]:
+    """Those that are not stale. A damaged one counts, so that reading it fails rather than passing it over."""
+    return [p for p, state in known(job) if state.kind in (CURRENT, DAMAGED)]
+
+
+def load(job: Job, p: Pass) -> Logits:
+    return formats.logits_from(job.run.store.read(p.name))
+
+
+def describe(p: Pass) -> str:
+    return p.split if p.noise == layout.CLEAN else f"{p.noise} {layout.level_label(p.level)}"

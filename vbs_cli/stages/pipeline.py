@@ -1,0 +1,33 @@
+"""`vbs run`: the stages in a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vbs_cli.stages import caches, train
+from vbs_cli.stages.base import Job
+from vbs_cli.stages.calibrate import calibrate
+from vbs_cli.stages.evaluate import evaluate
+from vbs_cli.stages.plot import plot
+from vbs_cli.stages.report import report
+from vbs_cli.stages.sweep import sweep
+
+
+def cost(job: Job) -> float:
+    """What is to be done, in forward passes of one example; the stages after the networks take seconds."""
+    passes = [*caches.clean_passes(job, "val"), *caches.clean_passes(job, "test")]
+    passes += caches.noise_passes(job, job.run.settings.noises)
+    retrained = set(train.pending(job))
+    due = [p for p in passes if (p.seed, p.role) in retrained or job.needs((p.name, caches.recipe(job, p)))]
+    return train.cost(job) + sum(caches.pass_cost(job, p) for p in due)
+
+
+def run_all(job: Job) -> Path:
+    """From the prepared data to the report, whose path it returns."""
+    with job.progress.whole("vbs run", cost(job)):
+        train.train(job)
+        calibrate(job)
+        evaluate(job)
+        sweep(job, job.run.settings.noises)
+        plot(job)
+        return report(job)

@@ -1,0 +1,65 @@
+"""`vbs report`: everything about a run in one HTML file."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from vbs_cli import __version__
+from vbs_cli.data import SIMULATED
+from vbs_cli.plots import FIGURES
+from vbs_cli.plots.report import ReportData, render
+from vbs_cli.run import Recipe, layout
+from vbs_cli.stages import plot
+from vbs_cli.stages.base import Job, Target
+
+LIBRARIES = ("torch", "numpy", "scipy", "pandas", "matplotlib")
+
+
+def target(job: Job) -> Target:
+    drawn = [name for name, _ in plot.targets(job) if name.endswith(".svg")]
+    settings = {"settings": asdict(job.run.settings), "vbs": __version__}
+    inputs = (layout.METHODS, *plot.table_names(job), *drawn)
+    return layout.REPORT, Recipe("report", json.loads(json.dumps(settings)), inputs)
+
+
+def report(job: Job) -> Path:
+    """The report's path, written anew if anything in it has changed."""
+    tables = plot.tables(job)
+    name, recipe = target(job)
+    path = job.run.path / name
+    if not job.needs((name, recipe)):
+        return path
+    store = job.run.store
+    figures = {figure: layout.figure(figure, "svg") for figure in FIGURES}
+    data = ReportData(
+        title=f"{job.data.name}: what the confidence means",
+        dataset=job.data.name,
+        source=job.data.source,
+        tables=tables,
+        figures={figure: store.read(svg).decode() for figure, svg in figures.items() if svg in recipe.inputs},
+        settings=asdict(job.run.settings),
+        methods=json.loads(store.read(layout.METHODS)),
+        versions={"vbs": __version__, "python": platform.python_version(), **{n: version(n) for n in LIBRARIES}},
+        artifacts=[
+            {"name": name, "sha256": entry.sha256, "size": entry.size}
+            for name, entry in sorted(store.entries.items())
+            if not name.startswith("logits/") and name != layout.REPORT
+        ],
+        commands=commands(job),
+    )
+    store.write(name, render(data).encode(), recipe)
+    return path
+
+
+def commands(job: Job) -> list[str]:
+    """The commands that make this run again."""
+    s = job.run.settings
+    simulated = " --simulate" if job.data.source.startswith(SIMULATED) else ""
+    return [
+        f"vbs download --dataset {s.dataset}{simulated} --profile {s.profile}",
+        f"vbs run --config {job.run.path / layout.SETTINGS} --run again",
+    ]

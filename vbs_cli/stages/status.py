@@ -1,0 +1,38 @@
+"""`vbs status`: what is there, what is stale and why."""
+
+from __future__ import annotations
+
+from vbs_cli.run import State
+from vbs_cli.run.store import CURRENT, STALE
+from vbs_cli.stages import caches, calibrate, evaluate, plot, report, train
+from vbs_cli.stages.base import Job, Target
+
+
+def plan(job: Job) -> list[Target]:
+    """Every artifact that the run's settings call for, in the order in which they are made."""
+    passes = [*caches.clean_passes(job, "val"), *caches.clean_passes(job, "test")]
+    passes += caches.noise_passes(job, job.run.settings.noises)
+    return [
+        *train.targets(job),
+        *caches.targets(job, passes),
+        calibrate.target(job),
+        *evaluate.targets(job),
+        *plot.targets(job),
+        report.target(job),
+    ]
+
+
+def status(job: Job, targets: list[Target] | None = None) -> list[dict[str, str]]:
+    """One row per artifact; what was made from something stale is stale too."""
+    states: dict[str, State] = {}
+    for name, recipe in plan(job) if targets is None else targets:
+        state = job.run.store.state(name, recipe)
+        behind = [source for source in recipe.inputs if source in states and not states[source].current]
+        if state.current and behind:
+            state = State(STALE, f"{behind[0]} is {states[behind[0]].kind}")
+        states[name] = state
+    return [{"artifact": name, "state": state.kind, "why": state.why} for name, state in states.items()]
+
+
+def all_current(rows: list[dict[str, str]]) -> bool:
+    return all(row["state"] == CURRENT for row in rows)

@@ -1,0 +1,31 @@
+"""`vbs noise-sweep`: the test split under growing noise, one forward pass per model, noise and level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from vbs_cli.data import NOISES
+from vbs_cli.stages import caches
+from vbs_cli.stages.base import Job
+from vbs_cli.stages.evaluate import evaluate
+
+
+def sweep(job: Job, noises: Sequence[str]) -> pd.DataFrame:
+    """Cache the passes, then score them with everything else that is cached. Returns the rows of these noises."""
+    for noise in noises:
+        NOISES[noise]
+    for noise in noises:
+        caches.ensure(job, caches.noise_passes(job, [noise]), f"{noise} sweep")
+    metrics = evaluate(replace(job, force=False))
+    return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
+
+
+def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
+    """The noises to sweep: those named ("all" for every one there is, commas allowed), else the protocol's."""
+    words = [word.strip() for name in names or () for word in name.split(",")]
+    if "all" in words:
+        return list(NOISES)
+    return list(dict.fromkeys(words)) or list(job.run.settings.noises)
