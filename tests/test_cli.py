@@ -98,8 +98,12 @@ def test_calibrate_shows_the_fitted_numbers_and_remembers_its_options(workplace,
 def test_plot_and_report_say_where_the_files_are(workplace, vbs):
     done = vbs(workplace, "plot", "shift")
     assert "runs/radio/figures/shift.svg" in done.out
-    done = vbs(workplace, "report")
-    assert done.out == "report: runs/radio/report.html\n"
+    done = vbs(workplace, "report", "--publish", "shown")
+    assert done.out.splitlines()[0] == "runs/radio/report.html"
+    assert (workplace / "shown" / "shift.png").is_file()
+    results = (workplace / "shown" / "results.md").read_text()
+    assert "| gaussian 0.50 | vbs | " in results
+    assert "over 2 seeds; data: radio, simulated (sines)." in results
 
 
 @pytest.mark.parametrize(
@@ -142,6 +146,7 @@ def test_bad_use_gets_one_line_with_the_cure(tmp_path, vbs, words, code, message
         (("calibrate", "--beta", "q101"), 2, "unknown beta rule 'q101'"),
         (("calibrate", "--alpha", "0"), 2, "alpha is 0"),
         (("calibrate", "--kernel", "11"), 2, "kernel 11 is longer than the 10 patches"),
+        (("calibrate", "--methods", "conventional,vsb"), 2, "unknown method 'vsb'; did you mean 'vbs'?"),
         (("plot", "relaibility"), 2, "did you mean 'reliability'?"),
         (("plot", "--format", "bmp"), 2, "bmp"),
         (("download", "--dataset", "radio", "--simulate"), 2, "holds other data"),

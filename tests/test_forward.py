@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from vbs_cli import Logits
+from vbs_cli import Logits, forward
 from vbs_cli.data import base, open_dataset
 from vbs_cli.data.noise import distort
 from vbs_cli.forward import run_draws, run_patches
@@ -46,13 +46,14 @@ def test_noise_reaches_the_network(split):
 
 
 @torch.inference_mode()
-def test_draws_equal_the_plain_loop_with_the_same_masks(split):
+def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
+    monkeypatch.setattr(forward, "CHUNK", 40)  # 70 examples: 40 + 30
     model = network(dropout=0.5)
     x = split.inputs(slice(None))
     members = []
     for draw in range(3):
         use_generator(model, generator("mc-dropout", 5, "test", draw, 0))
-        members.append(model(x).mean(2))
+        members.append(torch.cat([model(part).mean(2) for part in (x[:40], x[40:])]))
     record = run_draws(model, split, draws=3, seed=5)
     torch.testing.assert_close(record.logits, torch.stack(members).mean(0))
     torch.testing.assert_close(record.mean_softmax, torch.stack(members).softmax(2).mean(0))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vbs_cli.methods.temperature import TemperatureScaling
     from vbs_cli.methods.variance import VarianceSmoothing
     from vbs_cli.metrics import reliability_bins, score
+    from vbs_cli.models.pooled_head import wrap
     from vbs_cli.run import open_run
 
 _HOME = {
@@ -29,6 +30,7 @@ _HOME = {
     "reliability_bins": "vbs_cli.metrics",
     "score": "vbs_cli.metrics",
     "sigma_bar": "vbs_cli.logits",
+    "wrap": "vbs_cli.models.pooled_head",
 }
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "reliability_bins",
     "score",
     "sigma_bar",
+    "wrap",
 ]
 
 

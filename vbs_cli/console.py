@@ -54,10 +54,10 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in values.items()}
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A plain table; columns after the first are right-aligned where they hold numbers."""
     body = [[str(cell) for cell in row] for row in rows]
-    built = Table(title=title or None, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
+    built = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for position, column in enumerate(columns):
         numeric = body and all(row[position][:1].isdigit() or row[position][:1] == "-" for row in body)
         built.add_column(column, justify="right" if numeric else "left", overflow="fold")

@@ -33,7 +33,7 @@ def run_patches(
     use_generator(model, None)
     records = []
     for _, x, y in noisy_blocks(split, noise, level):
-        z = torch.cat([model(part.to(device)).cpu() for part in x.split(CHUNK)])
+        z = torch.cat([model(part.to(device)).cpu() for part in torch.split(x, CHUNK)])
         records.append(Logits.from_patches(z, labels=y, kernel=kernel, keep_parts=keep_parts))
         advance(len(y))
     return Logits.concat(records)
@@ -62,7 +62,7 @@ def run_draws(
     for block, x, y in noisy_blocks(split, noise, level):
         parts = []
         rngs = [generator("mc-dropout", seed, split.name, draw, block, device=device) for draw in range(draws)]
-        for part in x.split(CHUNK):
+        for part in torch.split(x, CHUNK):
             shared = before(part.to(device))
             members = []
             for rng in rngs:

@@ -93,11 +93,11 @@ RADIO = Settings(
 )
 
 # Protocols by dataset and profile. `quick` is sized so that three seeds, both models and two sweeps take about three
-# minutes on two CPU cores.
+# minutes on two CPU cores; it has 50 times fewer steps than the paper, which a higher learning rate makes up for.
 PROTOCOLS: dict[str, dict[str, Settings]] = {
     "radio": {
         "paper": RADIO,
-        "quick": replace(RADIO, profile="quick", seeds=3, width=48, epochs=10, batch=64, draws=10, levels=5),
+        "quick": replace(RADIO, profile="quick", seeds=3, width=32, epochs=8, lr=3e-3, levels=5),
     },
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from vbs_cli.cli.shell import Shell, command
 from vbs_cli.console import table
@@ -27,6 +29,7 @@ Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the trainin
 Batch = Annotated[int | None, typer.Option(min=1, help="Training batch.", show_default=False)]
 Width = Annotated[int | None, typer.Option(min=1, help="Channels of the network.", show_default=False)]
 Lr = Annotated[float | None, typer.Option(help="Learning rate.", show_default=False)]
+Methods = Annotated[str | None, typer.Option(help="Methods to compare, by commas.", show_default=False)]
 Kernel = Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)]
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
@@ -90,12 +93,14 @@ def train(
     shell.show(rows, table(columns, [[number(row[column]) for column in columns] for row in rows]))
 
 
-@command(app, "calibrate", "vbs calibrate", "vbs calibrate --alpha 2 --beta q75")
-def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, kernel: Kernel = None) -> None:
+@command(app, "calibrate", "vbs calibrate", "vbs calibrate --methods conventional,vbs --beta q75")
+def calibrate(
+    shell: Shell, methods: Methods = None, alpha: Alpha = None, beta: Beta = None, kernel: Kernel = None
+) -> None:
     """Fit the methods of every seed on its validation logits."""
     from vbs_cli.stages import calibrate as stage
 
-    flags = given(kernel=kernel, options=vbs_options(alpha, beta))
+    flags = given(methods=methods, kernel=kernel, options=vbs_options(alpha, beta))
     with shell.job(flags) as job:
         if shell.dry_run:
             return shell.plan(job, [stage.target(job)])
@@ -146,8 +151,11 @@ def plot(
     shell.show(rows, table(["figure", "state"], lines))
 
 
-@command(app, "report", "vbs report", "vbs report --run runs/radio")
-def report(shell: Shell) -> None:
+@command(app, "report", "vbs report", "vbs report --run runs/radio --publish runs/published/radio")
+def report(
+    shell: Shell,
+    publish: Annotated[Path | None, typer.Option(help="Copy figures and tables there too.", show_default=False)] = None,
+) -> None:
     """Write everything about a run into one HTML file."""
     from vbs_cli.stages import plot as plot_stage
     from vbs_cli.stages import report as stage
@@ -156,8 +164,10 @@ def report(shell: Shell) -> None:
         if shell.dry_run:
             return shell.plan(job, [stage.target(job)])
         plot_stage.plot(job)
-        path = stage.report(job)
-    shell.show([{"artifact": "report.html", "path": str(path)}], f"report: {path}")
+        paths = [stage.report(job)]
+        if publish is not None:
+            paths += [publish / name for name in stage.publish(job, publish)]
+    shell.show([{"artifact": path.name, "path": str(path)} for path in paths], *(f"{path}" for path in paths))
 
 
 @command(app, "run", "vbs run", "vbs run --profile paper --device cuda")
@@ -246,14 +256,15 @@ def show_metrics(shell: Shell, metrics: pd.DataFrame, *after: str) -> None:
     from vbs_cli.plots.summary import SCORES, plus_minus, summary
 
     rows: list[dict[str, Any]] = metrics.to_dict("records")  # type: ignore[assignment]
+    seeds = metrics["seed"].nunique()
+    origin = f"{seeds} seed{'s'[: seeds > 1]}, {metrics['source'].iloc[0]}"
     shown: list[Any] = []
     for condition, part in summary(metrics).groupby("condition", sort=False):
         lines = [
             [row["method"], *(plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES)]
             for row in part.to_dict("records")
         ]
-        title = f"{condition}, {metrics['seed'].nunique()} seeds, {metrics['source'].iloc[0]}"
-        shown += [table(["method", *SCORES], lines, title=title), ""]
+        shown += [f"[bold]{escape(str(condition))}[/], {escape(origin)}", table(["method", *SCORES], lines), ""]
     shell.show(rows, *shown, *after)
 
 

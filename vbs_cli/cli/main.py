@@ -65,6 +65,8 @@ def translated(error: Exception) -> VbsError:
     usage = getattr(error, "format_message", None)  # the parser's own errors; typer does not export their base class
     if usage is not None:
         return InvalidInput(str(usage()).rstrip("."), hint=f"see {' '.join(['vbs', *command_name()])} --help")
+    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or "allocate memory" in str(error):
+        return VbsError("out of memory", hint="a smaller --batch may help")
     if isinstance(error, OSError):
         return VbsError(str(error))
     return VbsError(f"{type(error).__name__}: {error}", hint="this is a fault of vbs; --debug shows where")

@@ -36,7 +36,7 @@ DELAY_SPREAD = 1e-6  # seconds, rms: COST 207, typical urban
 ECHOES = 3  # one a sample; the next would be 35 dB down
 RICE = 2.0  # power of the direct path over that scattered around it: the sender is mostly in sight
 RECEIVER_PPM = 0.9  # std, a TCXO: senders are about 4 ppm apart, so that it makes one pass for another
-SNR_DB = (-5.0, 25.0)  # down to the edge of reception, so that noise added later is nothing altogether new
+SNR_DB = (15.0, 30.0)  # recorded at a good place, so that noise added later is a shift
 GAIN_DB = (-10.0, 10.0)  # what the automatic gain control leaves
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ def train(
 ) -> Iterator[Checkpoint]:
     """Train with Adam and cross entropy on the pooled patch logits, yielding a checkpoint after every epoch."""
     model.to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
+    optimizer = adam(model, lr=lr, weight_decay=weight_decay)
     history: tuple[Epoch, ...] = ()
     if resume is not None:
         model.load_state_dict(resume.weights)
@@ -98,11 +98,7 @@ def one_epoch(
     total = torch.zeros(2, dtype=torch.float64)
     for index in batches:
         x, y = data.inputs(index.numpy()).to(device), data.y[index].to(device)
-        logits = pool(model(x))
-        loss = nn.functional.cross_entropy(logits, y)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        loss, logits = step(model, optimizer, x, y)
         value = loss.item()
         if not math.isfinite(value):
             raise NotFinite(f"the loss became {value}", hint="a smaller --lr may help")
@@ -110,6 +106,20 @@ def one_epoch(
         advance(len(y))
     mean = total / len(data)
     return float(mean[0]), float(mean[1])
+
+
+def adam(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of the optimiser: (B, C, *size), (B,) -> the loss and the logits before it."""
+    logits = pool(model(x))
+    loss = nn.functional.cross_entropy(logits, y)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return loss.detach(), logits.detach()
 
 
 @torch.inference_mode()
@@ -137,10 +147,4 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
     for name, parameter in model.named_parameters():
         for quantity in ("step", "exp_avg", "exp_avg_sq"):
-            value = tensors[f"{name}.{quantity}"]
-            # Adam keeps its step count on the CPU, and its moments beside the parameter.
-            optimizer.state[parameter][quantity] = value.clone() if quantity == "step" else value.to(parameter.device)
-
-
-def rows(history: tuple[Epoch, ...]) -> list[dict[str, float]]:
-    return [asdict(epoch) for epoch in history]
+            optimizer.state[parameter][quantity] = tensors[f"{name}.{quantity}"].to(parameter.device, copy=True)

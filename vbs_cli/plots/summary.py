@@ -68,3 +68,14 @@ def plus_minus(mean: float, std: float, digits: int = 3) -> str:
     if math.isnan(mean):
         return "-"
     return f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
+
+
+def markdown(metrics: pd.DataFrame, level: float = 0.5) -> str:
+    """The summary as a Markdown table, with a line that says what the numbers are."""
+    lines = [" | ".join(["condition", "method", *SCORES]), " | ".join(["---"] * (2 + len(SCORES)))]
+    for row in summary(metrics, level).to_dict("records"):
+        numbers = [plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES]
+        lines.append(" | ".join([str(row["condition"]), str(row["method"]), *numbers]))
+    body = "\n".join(f"| {line} |" for line in lines)
+    origin = f"{metrics['dataset'].iloc[0]}, {metrics['source'].iloc[0]}"
+    return f"{body}\n\nMean ± standard deviation over {metrics['seed'].nunique()} seeds; data: {origin}.\n"

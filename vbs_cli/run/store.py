@@ -70,6 +70,8 @@ class Store:
             return
         values = files.read_json(path)
         try:
+            if values["format"] != FORMAT:
+                raise KeyError
             self.entries = {name: Entry(**entry) for name, entry in values["artifacts"].items()}
         except (KeyError, TypeError, AttributeError):
             raise DamagedArtifact(f"{path} is damaged", hint=f"rm {path}; everything is made again") from None

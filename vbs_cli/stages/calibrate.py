@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 from vbs_cli import files
 from vbs_cli.methods import METHODS, Method
+from vbs_cli.registry import unknown
 from vbs_cli.run import Recipe, layout
 from vbs_cli.stages import caches
 from vbs_cli.stages.base import Job, Target
@@ -15,7 +17,15 @@ from vbs_cli.stages.base import Job, Target
 def chosen_methods(job: Job) -> dict[str, Method]:
     """The run's methods with their options, not yet fitted."""
     s = job.run.settings
-    return {name: METHODS[name](**s.options.get(name, {})) for name in s.methods}
+    return {name: with_options(name, s.options.get(name, {})) for name in s.methods}
+
+
+def with_options(name: str, options: Mapping[str, Any]) -> Method:
+    known = [field.name for field in fields(METHODS[name])]
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of {name}", option, known)
+    return METHODS[name](**options)
 
 
 def target(job: Job) -> Target:

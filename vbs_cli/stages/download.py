@@ -27,17 +27,23 @@ def download(
     except MissingArtifact:
         present = None
     if present is not None and not simulate and not force:
-        return present
+        return there(present, progress)
     preparation = DATASETS[dataset](simulate=simulate, profile=profile, seed=seed)
     if present is not None and not force:
         if present.recipe == preparation.recipe:
-            return present
+            return there(present, progress)
         raise InvalidInput(
             f"{present.folder} holds other data: {describe(present)['source']}, {counts_of(present)} examples",
-            hint="--force replaces it, --data names another folder",
+            hint=f"vbs download --dataset {dataset} --simulate --profile {profile} --force replaces it, --data names "
+            "another folder",
         )
     with progress.task(f"preparing {dataset}", sum(preparation.counts.values())) as task:
         return prepare(data_dir, dataset, preparation, advance=task.advance)
+
+
+def there(present: Prepared, progress: Progress) -> Prepared:
+    progress.say(f"{present.folder}: {present.name} is there already")
+    return present
 
 
 def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILENT) -> Prepared:
@@ -47,7 +53,7 @@ def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILE
     except MissingArtifact:
         present = None
     if present is not None and not present.source.startswith(SIMULATED):
-        return present
+        return there(present, progress)
     return download(data_dir, settings.dataset, simulate=True, profile=settings.profile, progress=progress)
 
 

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from vbs_cli import __version__
+from vbs_cli import __version__, files
 from vbs_cli.data import SIMULATED
 from vbs_cli.plots import FIGURES
 from vbs_cli.plots.report import ReportData, render
+from vbs_cli.plots.summary import markdown
 from vbs_cli.run import Recipe, layout
 from vbs_cli.stages import plot
 from vbs_cli.stages.base import Job, Target
@@ -53,6 +54,16 @@ def report(job: Job) -> Path:
     )
     store.write(name, render(data).encode(), recipe)
     return path
+
+
+def publish(job: Job, folder: Path) -> list[str]:
+    """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
+    figures = [name for name, _ in plot.targets(job) if name.endswith(".png")]
+    copied = {Path(name).name: job.run.store.read(name) for name in (*figures, layout.METRICS, layout.RELIABILITY)}
+    copied["results.md"] = markdown(plot.tables(job).metrics).encode()
+    for name, data in copied.items():
+        files.write_bytes(folder / name, data)
+    return list(copied)
 
 
 def commands(job: Job) -> list[str]:

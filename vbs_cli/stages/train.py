@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import torch
 from torch import nn
 
 from vbs_cli import files
@@ -59,6 +62,11 @@ def train(job: Job) -> pd.DataFrame:
         networks = len(job.seeds) * len(job.roles)
         if networks > len(todo):
             job.progress.say(f"train: {networks - len(todo)} of {networks} networks are there already")
+        if job.run.settings.profile == "paper" and job.device.type == "cpu":
+            hours = len(todo) * estimate_seconds(job) / 3600
+            job.progress.say(
+                f"train: the paper's profile takes about {hours:,.0f} hours on this CPU; --profile quick takes minutes"
+            )
         data, val = job.data.split("train"), job.data.split("val")
         for seed, role in todo:
             try:
@@ -66,9 +74,19 @@ def train(job: Job) -> pd.DataFrame:
             except NotFinite as error:
                 failed.append(f"seed {seed} {role}: {error}")
                 job.progress.say(f"train: {failed[-1]}")
+    remove_checkpoints(job)
     if failed:
         raise VbsError(f"training failed for {len(failed)} of {len(todo)} networks ({failed[0]})")
     return job.run.training
+
+
+def remove_checkpoints(job: Job) -> None:
+    """What finished trainings need no more."""
+    unfinished = pending(replace(job, force=False))
+    for seed in job.seeds:
+        for role in job.roles:
+            if (seed, role) not in unfinished:
+                job.run.store.remove(layout.checkpoint(seed, role))
 
 
 def train_one(job: Job, data: Split, val: Split, *, seed: int, role: str) -> None:
@@ -106,7 +124,20 @@ def train_one(job: Job, data: Split, val: Split, *, seed: int, role: str) -> Non
     rows = [{**job.labels(), "seed": seed, "model": role, **vars(epoch)} for epoch in checkpoint.history]
     store.write(layout.training(seed, role), formats.table_bytes(pd.DataFrame(rows)), made_from)
     store.write(layout.weights(seed, role), formats.tensors_bytes(checkpoint.weights), made_from)
-    store.remove(unfinished)
+
+
+def estimate_seconds(job: Job) -> float:
+    """How long one network will train, from a few steps on made-up inputs."""
+    s, steps = job.run.settings, 3
+    made_up = torch.zeros(s.batch, *job.data.shape), torch.zeros(s.batch, dtype=torch.int64)
+    model = network(job, job.roles[0])
+    optimizer = training.adam(model, lr=s.lr, weight_decay=s.weight_decay)
+    training.step(model, optimizer, *made_up)
+    started = time.monotonic()
+    for _ in range(steps):
+        training.step(model, optimizer, *made_up)
+    per_example = (time.monotonic() - started) / steps / s.batch
+    return per_example * job.data.counts["train"] * s.epochs
 
 
 def network(job: Job, role: str) -> nn.Module:
