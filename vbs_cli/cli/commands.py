@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -220,6 +221,9 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 10,
 ) -> None:
     """Measure what a prediction of each method costs in memory, time and FLOPs."""
+    import pandas as pd
+
+    from vbs_cli.plots.summary import COST_COLUMNS, cost_lines
     from vbs_cli.stages.bench import bench_protocol, bench_run
 
     flags = given(draws=draws)
@@ -228,7 +232,7 @@ def bench(
             rows = bench_run(job, batch=batch, repeats=repeats)
     else:
         rows = bench_protocol(shell.settings(flags), batch=batch, repeats=repeats, device=shell.device)
-    shell.show(rows, cost_table(rows))
+    shell.show(rows, table(COST_COLUMNS, cost_lines(pd.DataFrame(rows))))
 
 
 def given(**flags: Any) -> dict[str, Any]:
@@ -253,33 +257,13 @@ def number(value: Any) -> Any:
 
 def show_metrics(shell: Shell, metrics: pd.DataFrame, *after: str) -> None:
     """Mean and deviation over the seeds, one table per condition; the rows themselves with --json."""
-    from vbs_cli.plots.summary import SCORES, plus_minus, summary
+    from vbs_cli.plots.summary import SCORES, score_lines
 
     rows: list[dict[str, Any]] = metrics.to_dict("records")  # type: ignore[assignment]
     seeds = metrics["seed"].nunique()
-    origin = f"{seeds} seed{'s'[: seeds > 1]}, {metrics['source'].iloc[0]}"
+    origin = f"{seeds} seed{'s' if seeds > 1 else ''}, {metrics['source'].iloc[0]}"
     shown: list[Any] = []
-    for condition, part in summary(metrics).groupby("condition", sort=False):
-        lines = [
-            [row["method"], *(plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES)]
-            for row in part.to_dict("records")
-        ]
-        shown += [f"[bold]{escape(str(condition))}[/], {escape(origin)}", table(["method", *SCORES], lines), ""]
+    for condition, lines in groupby(score_lines(metrics), key=lambda line: line[0]):
+        body = table(["method", *SCORES], [line[1:] for line in lines])
+        shown += [f"[bold]{escape(condition)}[/], {escape(origin)}", body, ""]
     shell.show(rows, *shown, *after)
-
-
-def cost_table(rows: list[dict[str, Any]]) -> Any:
-    lines = [
-        [
-            row["method"],
-            row["variant"],
-            f"{row['memory_bytes'] / 1e6:.1f} MB",
-            f"{row['memory_ratio']:.2f}",
-            f"{row['latency_ms']:.1f} ms",
-            f"{row['latency_ratio']:.2f}",
-            f"{row['flops'] / 1e9:.3f} G",
-            f"{row['flops_ratio']:.3f}",
-        ]
-        for row in rows
-    ]
-    return table(["method", "variant", "memory", "x", "latency", "x", "FLOPs", "x"], lines)

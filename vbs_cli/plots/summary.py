@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -70,12 +71,39 @@ def plus_minus(mean: float, std: float, digits: int = 3) -> str:
     return f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
 
 
-def markdown(metrics: pd.DataFrame, level: float = 0.5) -> str:
-    """The summary as a Markdown table, with a line that says what the numbers are."""
-    lines = [" | ".join(["condition", "method", *SCORES]), " | ".join(["---"] * (2 + len(SCORES)))]
-    for row in summary(metrics, level).to_dict("records"):
-        numbers = [plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES]
-        lines.append(" | ".join([str(row["condition"]), str(row["method"]), *numbers]))
-    body = "\n".join(f"| {line} |" for line in lines)
-    origin = f"{metrics['dataset'].iloc[0]}, {metrics['source'].iloc[0]}"
-    return f"{body}\n\nMean ± standard deviation over {metrics['seed'].nunique()} seeds; data: {origin}.\n"
+COST_COLUMNS = ("method", "variant", "memory", "ratio", "latency", "ratio", "FLOPs", "ratio")
+
+
+def cost_lines(costs: pd.DataFrame) -> list[list[str]]:
+    """Rows of the bench as COST_COLUMNS, each cost beside its ratio to the conventional prediction."""
+    return [
+        [
+            row["method"],
+            row["variant"],
+            f"{row['memory_bytes'] / 1e6:.1f} MB",
+            f"{row['memory_ratio']:.2f}",
+            f"{row['latency_ms']:.1f} ms",
+            f"{row['latency_ratio']:.2f}",
+            f"{row['flops'] / 1e9:.3f} G",
+            f"{row['flops_ratio']:.3f}",
+        ]
+        for row in costs.to_dict("records")
+    ]
+
+
+def score_lines(metrics: pd.DataFrame, level: float = 0.5) -> list[list[str]]:
+    """Rows of the summary as text: condition, method, then the scores."""
+    return [
+        [
+            str(row["condition"]),
+            str(row["method"]),
+            *(plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES),
+        ]
+        for row in summary(metrics, level).to_dict("records")
+    ]
+
+
+def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:
+    """A Markdown table and a line that says what the numbers are."""
+    every = [columns, ["---"] * len(columns), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in every) + f"\n\n{note}\n"

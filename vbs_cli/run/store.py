@@ -1,8 +1,9 @@
 """Artifacts and what they were made from.
 
 An artifact is trusted when the manifest knows it, its bytes have the recorded hash, and its recipe (settings and the
-hashes of its inputs) is the one that would be used today. Before an artifact is replaced its entry is struck out, and
-the new entry is written last: a crash in between leaves a file that nobody trusts, never a wrong one.
+hashes of its inputs) is the one that would be used today. The manifest is written last, so a new file that it does not
+know yet is not trusted. Before a file is replaced the manifest announces its successor beside it: after a crash the
+bytes tell which of the two they are, and neither is lost.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Store:
             if values["format"] != FORMAT:
                 raise KeyError
             self.entries = {name: Entry(**entry) for name, entry in values["artifacts"].items()}
+            for name, entry in values["replacing"].items():
+                self._settle(name, Entry(**entry))
         except (KeyError, TypeError, AttributeError):
             raise DamagedArtifact(f"{path} is damaged", hint=f"rm {path}; everything is made again") from None
 
@@ -96,11 +99,12 @@ class Store:
     def write(self, name: str, data: bytes, recipe: Recipe) -> None:
         """Put an artifact in place and enter it into the manifest."""
         inputs = {source: self.sha256(source) for source in recipe.inputs}
-        if self.entries.pop(name, None) is not None:
-            self._save()
+        entry = Entry(files.sha256_of(data), len(data), recipe.stage, dict(recipe.settings), inputs)
+        if name in self.entries:
+            self._save(replacing={name: entry})
         files.write_bytes(self.folder / name, data)
         self.written += 1
-        self.entries[name] = Entry(files.sha256_of(data), len(data), recipe.stage, dict(recipe.settings), inputs)
+        self.entries[name] = entry
         self._save()
 
     def write_if_changed(self, name: str, data: bytes, recipe: Recipe) -> None:
@@ -155,9 +159,16 @@ class Store:
             self._checked[name] = known
         return known[2] == entry.sha256
 
-    def _save(self) -> None:
-        artifacts = {name: asdict(entry) for name, entry in sorted(self.entries.items())}
-        files.write_bytes(self.folder / MANIFEST, files.to_json({"format": FORMAT, "artifacts": artifacts}))
+    def _settle(self, name: str, successor: Entry) -> None:
+        """End a replacement that a crash cut short."""
+        path = self.folder / name
+        if path.is_file() and files.sha256_of_file(path) == successor.sha256:
+            self.entries[name] = successor
+
+    def _save(self, replacing: Mapping[str, Entry] | None = None) -> None:
+        values = {"artifacts": self.entries, "replacing": replacing or {}}
+        named = {key: {name: asdict(e) for name, e in sorted(entries.items())} for key, entries in values.items()}
+        files.write_bytes(self.folder / MANIFEST, files.to_json({"format": FORMAT, **named}))
 
 
 def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> str:

@@ -12,7 +12,7 @@ from vbs_cli import __version__, files
 from vbs_cli.data import SIMULATED
 from vbs_cli.plots import FIGURES
 from vbs_cli.plots.report import ReportData, render
-from vbs_cli.plots.summary import markdown
+from vbs_cli.plots.summary import COST_COLUMNS, SCORES, cost_lines, markdown, score_lines
 from vbs_cli.run import Recipe, layout
 from vbs_cli.stages import plot
 from vbs_cli.stages.base import Job, Target
@@ -60,7 +60,14 @@ def publish(job: Job, folder: Path) -> list[str]:
     """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
     figures = [name for name, _ in plot.targets(job) if name.endswith(".png")]
     copied = {Path(name).name: job.run.store.read(name) for name in (*figures, layout.METRICS, layout.RELIABILITY)}
-    copied["results.md"] = markdown(plot.tables(job).metrics).encode()
+    metrics = plot.tables(job).metrics
+    origin = f"data: {job.data.name}, {job.data.source}"
+    seeds = f"Mean ± standard deviation over {len(job.seeds)} seeds; {origin}."
+    copied["results.md"] = markdown(["condition", "method", *SCORES], score_lines(metrics), seeds).encode()
+    if layout.BENCH in job.run.store.entries:
+        costs = job.run.table(layout.BENCH)
+        note = f"Batches of {costs['batch'].iloc[0]} through the network of width {job.run.settings.width}; {origin}."
+        copied["costs.md"] = markdown(COST_COLUMNS, cost_lines(costs), note).encode()
     for name, data in copied.items():
         files.write_bytes(folder / name, data)
     return list(copied)
