@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.conftest import ENVIRONMENT, Outcome, run_vbs
 from vbs_cli import __version__
 from vbs_cli.cli import main
 from vbs_cli.run import locked
+from vbs_cli.settings import PROTOCOLS
 
 
 @pytest.fixture
@@ -187,12 +189,18 @@ def test_a_run_can_be_scored_without_its_data(workplace, vbs):
     assert "vbs download" in done.err
 
 
-def test_another_dataset_does_not_take_over_a_named_run(workplace, vbs):
-    toml = workplace / "runs/radio/run.toml"
-    toml.write_text(toml.read_text().replace('dataset = "radio"', 'dataset = "unheard"'))
-    done = vbs(workplace, "evaluate")
-    assert done.code == 2
-    assert "unknown dataset 'unheard'" in done.err
+def test_another_dataset_does_not_take_over_a_run(workplace, vbs, monkeypatch):
+    before = (workplace / "runs/radio/run.toml").read_bytes()
+    radio = PROTOCOLS["radio"]
+    monkeypatch.setitem(PROTOCOLS, "other", {name: replace(s, dataset="other") for name, s in radio.items()})
+    (workplace / "c.toml").write_text('dataset = "other"')
+    for words in (("--dataset", "other"), ("--config", "c.toml")):
+        done = vbs(workplace, "train", "--run", "radio", *words)
+        assert done.code == 2
+        assert "runs/radio is a run of radio" in done.err
+        done = vbs(workplace, "train", *words)  # no such data, and not in runs/radio
+        assert "unknown dataset 'other'" in done.err
+    assert (workplace / "runs/radio/run.toml").read_bytes() == before
 
 
 def test_version_and_help(tmp_path, vbs):

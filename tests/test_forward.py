@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from vbs_cli import Logits, forward
 from vbs_cli.data import base, open_dataset
 from vbs_cli.data.noise import distort
+from vbs_cli.errors import NotFinite
 from vbs_cli.forward import run_draws, run_patches
 from vbs_cli.models import build_model
 from vbs_cli.models.dropout import use_generator
@@ -68,6 +70,17 @@ def test_batch_norm_stays_in_evaluation_mode_while_dropout_draws(split):
     # one example's prediction does not depend on the others of its batch
     masks_of_first = run_draws(model, replace(split, x=split.x[:1], y=split.y[:1]), draws=3, seed=0)
     assert len(masks_of_first) == 1
+
+
+def test_logits_that_are_not_finite_are_located_in_the_split(split):
+    model = network()
+    x = split.x.copy()
+    x[41] = float("nan")
+    with pytest.raises(NotFinite, match="in 1 of 70 examples, the first is 41"):
+        run_patches(model, replace(split, x=x), kernel=3)
+    twice = replace(split, x=np.concatenate([split.x] * 4 + [x]), y=split.y.repeat(5))
+    with pytest.raises(NotFinite, match="the first is 321"):
+        run_patches(model, twice, kernel=3)
 
 
 def test_parts_are_kept_on_request_only(split):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import SMALL
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName
-from vbs_cli.settings import INPUTS, PROTOCOLS, RADIO, from_toml, override, protocol, resolve, to_toml
+from vbs_cli.settings import INPUTS, PROTOCOLS, RADIO, from_toml, given_settings, override, protocol, resolve, to_toml
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def test_flag_beats_variable_beats_file_beats_saved_beats_profile(tmp_path, monk
     config.write_text("epochs = 11\nbatch = 12\nwidth = 13\nseeds = 5\n")
     monkeypatch.setenv("VBS_EPOCHS", "21")
     monkeypatch.setenv("VBS_BATCH", "22")
-    s = resolve({"epochs": 31, "lr": None}, config=config, saved=SMALL)
+    s = resolve(given_settings({"epochs": 31, "lr": None}, config), saved=SMALL)
     assert (s.epochs, s.batch, s.width, s.seeds) == (31, 22, 13, 5)
     assert s.draws == SMALL.draws
     assert s.reliability_bins == PROTOCOLS["radio"]["quick"].reliability_bins
@@ -87,10 +87,10 @@ def test_unknown_names_get_a_suggestion():
 
 def test_a_missing_or_broken_file_is_an_error(tmp_path):
     with pytest.raises(MissingArtifact):
-        resolve({}, config=tmp_path / "none.toml")
+        given_settings({}, tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("epochs = ")
     with pytest.raises(DamagedArtifact, match="TOML"):
-        resolve({}, config=tmp_path / "bad.toml")
+        given_settings({}, tmp_path / "bad.toml")
 
 
 def test_levels_are_even_and_readable():

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from vbs_cli.data.base import Split
+from vbs_cli.data.base import BLOCK, Split
 from vbs_cli.data.noise import distort
-from vbs_cli.logits import Logits, pool
+from vbs_cli.logits import Logits, check_logits, pool
 from vbs_cli.models.dropout import split_before_dropout, use_generator
 from vbs_cli.seeding import generator
 
@@ -32,8 +32,9 @@ def run_patches(
     model = model.to(device).eval()
     use_generator(model, None)
     records = []
-    for _, x, y in noisy_blocks(split, noise, level):
+    for block, x, y in noisy_blocks(split, noise, level):
         z = torch.cat([model(part.to(device)).cpu() for part in torch.split(x, CHUNK)])
+        check_logits(pool(z), start=block * BLOCK)
         records.append(Logits.from_patches(z, labels=y, kernel=kernel, keep_parts=keep_parts))
         advance(len(y))
     return Logits.concat(records)
@@ -70,7 +71,9 @@ def run_draws(
                 members.append(pool(after(shared)).cpu())
             parts.append(torch.stack(members))
         use_generator(after, None)
-        records.append(Logits.from_members(torch.cat(parts, 1), labels=y, keep_parts=keep_parts))
+        draws_of_block = torch.cat(parts, 1)
+        check_logits(draws_of_block.mean(0), start=block * BLOCK)
+        records.append(Logits.from_members(draws_of_block, labels=y, keep_parts=keep_parts))
         advance(len(y))
     return Logits.concat(records)
 

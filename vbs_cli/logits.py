@@ -158,8 +158,8 @@ def check_spread(parts: int, kernel: int) -> None:
         raise InvalidInput(why, hint="use a smaller kernel" if kernel > 1 else "give at least two patches or members")
 
 
-def check_logits(logits: Tensor) -> None:
-    """Refuse what cannot be the scores of a classifier."""
+def check_logits(logits: Tensor, *, start: int = 0) -> None:
+    """Refuse what cannot be the scores of a classifier; the first example is number `start` of its split."""
     if logits.ndim != 2:
         raise InvalidInput(f"logits have shape {tuple(logits.shape)}", hint="expected (N, K)")
     examples, classes = logits.shape
@@ -169,8 +169,7 @@ def check_logits(logits: Tensor) -> None:
         raise InvalidInput(f"there are {classes} classes", hint="a classifier has at least two")
     bad = (~torch.isfinite(logits)).any(1)
     if bad.any():
-        first = int(bad.nonzero()[0])
-        count = int(bad.sum())
+        first, count = start + int(bad.nonzero()[0]), int(bad.sum())
         raise NotFinite(f"NaN or infinite logits in {count} of {examples} examples, the first is {first}")
     if (logits >= 0).all() and ((logits.double().sum(1) - 1).abs() < 1e-4).all():
         raise InvalidInput("these rows look like probabilities", hint="give the logits, before the softmax")

@@ -43,20 +43,20 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("seeds", "width", "epochs", "batch", "kernel", "reliability_bins"):
-            need(self, name, at_least=1)
+            bounded(self, name, at_least=1)
         for name in ("draws", "levels"):
-            need(self, name, at_least=2)
+            bounded(self, name, at_least=2)
         for name in ("lr", "max_level"):
-            need(self, name, above=0)
-        need(self, "weight_decay", at_least=0)
-        need(self, "dropout", above=0, below=1)
+            bounded(self, name, above=0)
+        bounded(self, "weight_decay", at_least=0)
+        bounded(self, "dropout", above=0, below=1)
 
     def level_values(self) -> list[float]:
         """The levels of a sweep, rounded so that 0.1 + 0.2 is 0.3."""
         return [round(self.max_level * i / (self.levels - 1), 6) for i in range(self.levels)]
 
 
-def need(
+def bounded(
     settings: Settings, name: str, *, at_least: float = -math.inf, above: float = -math.inf, below: float = math.inf
 ) -> None:
     """A finite number within bounds, or an error that states them."""
@@ -102,6 +102,8 @@ PROTOCOLS: dict[str, dict[str, Settings]] = {
 }
 
 
+IDENTITY = ("dataset", "profile")  # settings that another one starts from anew
+
 # Shape of one input and number of classes in the paper, for what can be told before any data are there.
 INPUTS: dict[str, tuple[tuple[int, ...], int]] = {"radio": ((2, 1580), 20)}
 
@@ -115,25 +117,20 @@ def protocol(dataset: str, profile: str) -> Settings:
     return PROTOCOLS[dataset][profile]
 
 
-def resolve(
-    flags: Mapping[str, Any], *, config: Path | None = None, saved: Settings | None = None, dataset: str = "radio"
-) -> Settings:
-    """Settings by precedence: flag, `VBS_*` variable, config file, what the run was made with, the profile.
-
-    Flags that are None were not given. A profile other than the saved one starts from that profile.
-    """
-    given = {
+def given_settings(flags: Mapping[str, Any], config: Path | None = None) -> dict[str, Any]:
+    """What the user asked for, by precedence: flag, `VBS_*` variable, config file. A flag of None was not given."""
+    return {
         **(read_toml(config) if config else {}),
         **from_environment(os.environ),
         **{name: value for name, value in flags.items() if value is not None},
     }
-    same_profile = saved is not None and given.get("profile", saved.profile) == saved.profile
-    same_dataset = saved is not None and given.get("dataset", saved.dataset) == saved.dataset
-    if saved is not None and same_profile and same_dataset:
-        base = saved
-    else:
-        base = protocol(given.get("dataset", dataset), given.get("profile", "quick"))
-    return override(base, given)
+
+
+def resolve(given: Mapping[str, Any], saved: Settings | None = None) -> Settings:
+    """`given` over what the run was made with, or over the profile where there is no run or it has another one."""
+    if saved is not None and all(given.get(name, getattr(saved, name)) == getattr(saved, name) for name in IDENTITY):
+        return override(saved, given)
+    return override(protocol(given.get("dataset", "radio"), given.get("profile", "quick")), given)
 
 
 def override(base: Settings, changes: Mapping[str, Any]) -> Settings:

@@ -213,7 +213,7 @@ def status(shell: Shell) -> None:
     shell.show(rows, f"{path}: {total}", *([table(["artifact", "state", "why"], lines)] if lines else []))
 
 
-@command(app, "bench", "vbs bench --batch 128", "vbs bench --batch 1 --json")
+@command(app, "bench", "vbs bench --batch 128", "vbs bench --batch 1 --json", without=("force", "dry_run"))
 def bench(
     shell: Shell,
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
@@ -231,7 +231,9 @@ def bench(
         with shell.job(flags) as job:
             rows = bench_run(job, batch=batch, repeats=repeats)
     else:
-        rows = bench_protocol(shell.settings(flags), batch=batch, repeats=repeats, device=shell.device)
+        rows = bench_protocol(
+            shell.settings(flags), batch=batch, repeats=repeats, device=shell.device, progress=shell.console.progress
+        )
     shell.show(rows, table(COST_COLUMNS, cost_lines(pd.DataFrame(rows))))
 
 

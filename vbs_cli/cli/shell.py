@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import typer
 
 from vbs_cli.console import Console, table
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.settings import Settings, resolve
+from vbs_cli.settings import Settings, from_toml, given_settings, resolve
 
 if TYPE_CHECKING:
     from vbs_cli.data import Prepared
@@ -59,18 +60,19 @@ class Shell:
     @contextmanager
     def job(self, flags: Mapping[str, Any] | None = None, *, create: bool = False) -> Iterator[Job]:
         """The run with its settings resolved, locked while the block works on it unless --dry-run."""
-        from vbs_cli.run import locked
+        from vbs_cli.run import Store, locked
         from vbs_cli.stages.base import Job, choose_device
 
         run = self._run(flags or {}, create=create)
         device = choose_device(self.device, self.console.progress)
-        data = self._data(run)
-        job = Job(run, data, device=device, force=self.force, progress=self.console.progress)
+        job = Job(run, self._data(run), device=device, force=self.force, progress=self.console.progress)
         if self.dry_run:
             yield job
             return
-        with locked(run.path), run.settings_saved():
-            yield job
+        with locked(run.path):
+            run = replace(run, store=Store(run.path))  # read again, now that nobody else writes
+            with run.settings_saved():
+                yield replace(job, run=run)
         if not run.store.written:
             self.console.progress.say(f"{run.path}: all is up to date")
 
@@ -89,11 +91,12 @@ class Shell:
         return self._run(flags, create=True).settings
 
     def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
-        from vbs_cli.run import Run, Store, find_run, open_run
+        from vbs_cli.run import Run, Store, find_run, layout
 
         path = find_run(self.runs_dir, self.run_name)
-        saved = open_run(path).settings if path is not None and (path / "run.toml").is_file() else None
-        dataset = flags.get("dataset")
+        saved = from_toml(path / layout.SETTINGS) if path is not None and (path / layout.SETTINGS).is_file() else None
+        given = given_settings(flags, self.config)
+        dataset = given.get("dataset")
         if saved is not None and dataset is not None and dataset != saved.dataset:
             if self.run_name is not None:
                 raise InvalidInput(f"{path} is a run of {saved.dataset}", hint=f"--run another for {dataset}")
@@ -101,7 +104,7 @@ class Shell:
         if saved is None and not create:
             where = path if path is not None else self.runs_dir
             raise MissingArtifact(f"no run in {where}", hint="vbs run, or vbs train --dataset radio")
-        settings = resolve(flags, config=self.config, saved=saved)
+        settings = resolve(given, saved)
         path = path or self.runs_dir / settings.dataset
         return Run(path, settings, Store(path))
 
@@ -115,8 +118,6 @@ class Shell:
         except MissingArtifact:
             if layout.DATASET not in run.store.entries:
                 raise
-        import json
-
         return described(json.loads(run.store.read(layout.DATASET)), self.data_dir / run.settings.dataset)
 
     def plan(self, job: Job, targets: list[Target]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from vbs_cli.bench import COLUMNS, Network, bench
-from vbs_cli.progress import SILENT, Progress
+from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.settings import INPUTS, Settings
 from vbs_cli.stages.base import Job, choose_device
@@ -31,7 +31,7 @@ def bench_run(job: Job, *, batch: int, repeats: int) -> Rows:
     return rows
 
 
-def bench_protocol(settings: Settings, *, batch: int, repeats: int, device: str, progress: Progress = SILENT) -> Rows:
+def bench_protocol(settings: Settings, *, batch: int, repeats: int, device: str, progress: Progress) -> Rows:
     """Measure the network that the settings describe where there is no run yet; nothing is kept."""
     network = network_of(settings, *INPUTS[settings.dataset])
     chosen = str(choose_device(device, progress))

@@ -61,12 +61,8 @@ def targets(job: Job, passes: Iterable[Pass]) -> list[Target]:
     return [(p.name, recipe(job, p)) for p in passes]
 
 
-def cost(job: Job, passes: Iterable[Pass]) -> float:
-    """In forward passes of one example."""
-    return sum(pass_cost(job, p) for p in passes if job.needs((p.name, recipe(job, p))))
-
-
 def pass_cost(job: Job, p: Pass) -> float:
+    """In forward passes of one example."""
     return job.data.counts[p.split] * (job.run.settings.draws if p.role == "dropout" else 1)
 
 
@@ -90,6 +86,7 @@ def ensure(job: Job, passes: list[Pass], label: str) -> None:
                 task.note(f"seed {seed} {role} {describe(p)}")
                 record = run_pass(job, model, splits[p.split], p, task)
                 job.run.store.write(p.name, formats.logits_bytes(record), recipe(job, p))
+        task.note(f"{len(todo)} forward passes")
 
 
 def run_pass(job: Job, model: nn.Module, split: Split, p: Pass, task: Task) -> Logits:

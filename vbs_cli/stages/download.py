@@ -33,7 +33,7 @@ def download(
         if present.recipe == preparation.recipe:
             return there(present, progress)
         raise InvalidInput(
-            f"{present.folder} holds other data: {describe(present)['source']}, {counts_of(present)} examples",
+            f"{present.folder} holds other data: {present.source}, {counts_of(present)} examples",
             hint=f"vbs download --dataset {dataset} --simulate --profile {profile} --force replaces it, --data names "
             "another folder",
         )

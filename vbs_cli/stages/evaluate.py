@@ -70,7 +70,10 @@ def metrics_table(job: Job, methods: dict[int, dict[str, Method]], passes: Itera
     table = with_level_zero(pd.DataFrame(rows))
     order = {name: position for position, name in enumerate(job.run.settings.methods)}
     by = ["noise", "level", "seed", "method", "metric"]
-    rank = lambda column: column.map(order) if column.name == "method" else column  # noqa: E731
+
+    def rank(column: pd.Series[Any]) -> pd.Series[Any]:
+        return column.map(order) if column.name == "method" else column
+
     table = table.assign(**job.labels()).sort_values(by, key=rank, kind="stable", ignore_index=True)
     return table[["dataset", "source", "seed", "method", "noise", "level", "metric", "value"]]
 
