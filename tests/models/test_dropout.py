@@ -4,26 +4,28 @@ import pytest
 import torch
 
 from vbs_cli.models import build_model
-from vbs_cli.models.dropout import Dropout, keep_mask, use_generator
+from vbs_cli.models.dropout import Dropout, drop_mask, use_generator
 
 
 def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("keep", [0.5, 0.8])
-def test_masks_keep_the_right_share_everywhere(keep):
-    mask = keep_mask(torch.Size((400, 7, 33)), keep, rng()).double()
-    assert set(mask.unique().tolist()) == {0.0, 1.0}
-    assert mask.mean().item() == pytest.approx(keep, abs=0.005)
+@pytest.mark.parametrize("p", [0.5, 0.2])
+def test_masks_drop_the_right_share_everywhere_and_scale_the_rest(p):
+    mask = drop_mask(torch.Size((400, 7, 33)), p, rng())
+    assert mask.dtype == torch.float32
+    assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - p)])
+    kept = (mask > 0).double()
+    assert kept.mean().item() == pytest.approx(1 - p, abs=0.005)
     # no position of a word is favoured: every unit is kept as often, within five standard deviations
-    assert (mask.mean(0) - keep).abs().max() < 5 * (keep * (1 - keep) / 400) ** 0.5
+    assert (kept.mean(0) - (1 - p)).abs().max() < 5 * (p * (1 - p) / 400) ** 0.5
 
 
 def test_bits_of_a_mask_are_independent_of_their_neighbours():
-    mask = keep_mask(torch.Size((200_000,)), 0.5, rng()).double() - 0.5
+    mask = drop_mask(torch.Size((200_000,)), 0.5, rng()).double() - 1
     for lag in (1, 7, 8, 63, 64):
-        assert abs((mask[lag:] * mask[:-lag]).mean().item() / 0.25) < 0.02
+        assert abs((mask[lag:] * mask[:-lag]).mean().item()) < 0.02
 
 
 def test_the_mean_is_kept_and_the_same_generator_gives_the_same_draw():
