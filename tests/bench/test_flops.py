@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -82,11 +82,29 @@ def softmax(values: Numbers) -> Numbers:
     return [power / whole for power in powers]
 
 
-def windows(patches: dict[tuple[int, ...], Counted], head: Head) -> Iterator[Counted]:
-    for corner in itertools.product(*(range(size - head.kernel + 1) for size in head.grid)):
-        box = itertools.product(*(range(start, start + head.kernel) for start in corner))
-        inside = [patches[position] for position in box]
-        yield inside[0] if head.kernel == 1 else mean(inside)
+def windows(patches: dict[tuple[int, ...], Counted], head: Head) -> Numbers:
+    centre = mean(list(patches.values()))
+    values = {at: value - centre for at, value in patches.items()}
+    if head.kernel == 1:
+        return list(values.values())
+    for axis in range(len(head.grid)):
+        values = slide(values, head.kernel, axis)
+    return [value / Counted(head.kernel ** len(head.grid)) for value in values.values()]
+
+
+def slide(values: dict[tuple[int, ...], Counted], kernel: int, axis: int) -> dict[tuple[int, ...], Counted]:
+    """Sums along an axis as differences of running sums, the first of which is nothing yet."""
+    running: dict[tuple[int, ...], Counted] = {}
+    for at in sorted(values):
+        before = (*at[:axis], at[axis] - 1, *at[axis + 1 :])
+        running[at] = running[before] + values[at] if before in running else values[at]
+    sums = {}
+    for at, value in running.items():
+        start = at[axis] - kernel + 1
+        if start >= 0:
+            behind = running.get((*at[:axis], start - 1, *at[axis + 1 :]), Counted(0.0))
+            sums[(*at[:axis], start, *at[axis + 1 :])] = value - behind
+    return sums
 
 
 def some_patches(head: Head) -> Patches:
@@ -108,7 +126,7 @@ def temperature(head: Head) -> None:
 
 def vbs(head: Head) -> None:
     patches = some_patches(head)
-    sigma = mean([std(list(windows(one, head))) for one in patches])
+    sigma = mean([std(windows(one, head)) for one in patches])
     divisor = (Counted(2.0) * (sigma + Counted(0.5))).larger(Counted(1.0))
     softmax([value / divisor for value in pooled(patches)])
 

@@ -36,7 +36,7 @@ def bench(
     *,
     batch: int,
     draws: int = 10,
-    repeats: int = 10,
+    repeats: int = 30,
     device: str = "cpu",
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:

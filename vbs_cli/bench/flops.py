@@ -53,15 +53,27 @@ def pooling_flops(head: Head) -> int:
 
 
 def window_flops(head: Head) -> int:
-    """Window pooling, each window averaged afresh; a window of one patch is the patch."""
+    """Windows of one class: the mean taken off each patch, then sums that slide along each axis, and a division.
+
+    Along an axis of `size` patches, running sums take size - 1 additions and every window a subtraction. A window of
+    one patch is the patch.
+    """
+    patches = math.prod(head.grid)
+    centring = mean_flops(patches) + patches
     if head.kernel == 1:
-        return 0
-    return head.classes * head.windows * mean_flops(head.kernel ** len(head.grid))
+        return centring
+    sliding, shape = 0, list(head.grid)
+    for axis, size in enumerate(head.grid):
+        shape[axis] = 1
+        left = size - head.kernel + 1
+        sliding += math.prod(shape) * (size - 1 + left)
+        shape[axis] = left
+    return centring + sliding + head.windows
 
 
 def sigma_bar_flops(head: Head) -> int:
     """The paper's C_std: window pooling, a standard deviation for each class, their mean."""
-    return window_flops(head) + head.classes * std_flops(head.windows) + mean_flops(head.classes)
+    return head.classes * (window_flops(head) + std_flops(head.windows)) + mean_flops(head.classes)
 
 
 def conventional_flops(head: Head) -> int:

@@ -218,7 +218,7 @@ def bench(
     shell: Shell,
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int | None, typer.Option(min=2, help="Draws of MC-dropout.", show_default=False)] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
 ) -> None:
     """Measure what a prediction of each method costs in memory, time and FLOPs."""
     import pandas as pd
