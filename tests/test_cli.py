@@ -254,3 +254,26 @@ def test_an_unforeseen_error_is_one_line_and_a_traceback_on_request(workplace, v
     assert (done.code, one_line(done.err)) == (1, True)
     assert "surprise" in done.err
     assert "Traceback" in vbs(workplace, "evaluate", "--debug").err
+
+
+def test_bench_measures_without_a_run_and_leaves_the_settings_of_a_run_alone(workplace, vbs):
+    before = (workplace / "runs/radio/run.toml").read_bytes()
+    done = vbs(workplace, "bench", "--batch", "4", "--draws", "2", "--repeats", "1", "--json", "-q")
+    rows = json.loads(done.out)["rows"]
+    columns = "method variant memory_bytes memory_ratio latency_ms latency_ratio flops flops_ratio"
+    assert set(rows[0]) == set(columns.split())
+    assert {row["method"] for row in rows} == {"conventional", "temperature", "vbs", "mc-dropout"}
+    assert (workplace / "runs/radio/run.toml").read_bytes() == before
+    assert (workplace / "runs/radio/bench.parquet").is_file()
+    (workplace / "runs").rename(workplace / "elsewhere")
+    done = vbs(workplace, "bench", "--batch", "4", "--draws", "2", "--repeats", "1")
+    assert done.code == 0
+    assert "mc-dropout" in done.out
+    assert not (workplace / "runs").exists()
+
+
+def test_a_dry_run_of_everything_makes_no_data(tmp_path, vbs):
+    done = vbs(tmp_path, "run", "--dry-run")
+    assert done.code == 1
+    assert "no radio data" in done.err
+    assert list(tmp_path.iterdir()) == []

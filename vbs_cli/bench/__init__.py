@@ -1,6 +1,7 @@
 """Stage 8: what a prediction costs. Memory, latency and FLOPs of each method on one batch, side by side."""
 
 from vbs_cli.bench.compare import COLUMNS, bench
+from vbs_cli.bench.contenders import CONTENDERS
 from vbs_cli.bench.network import Network
 
-__all__ = ["COLUMNS", "Network", "bench"]
+__all__ = ["COLUMNS", "CONTENDERS", "Network", "bench"]

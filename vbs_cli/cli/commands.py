@@ -23,22 +23,30 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Dataset = Annotated[str | None, typer.Option(help="radio.", show_default=False)]
-Profile = Annotated[str | None, typer.Option(help="quick or paper (default: quick).", show_default=False)]
-Seeds = Annotated[int | None, typer.Option(min=1, help="Train seeds 0 to N - 1.", show_default=False)]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the training data.", show_default=False)]
-Batch = Annotated[int | None, typer.Option(min=1, help="Training batch.", show_default=False)]
-Width = Annotated[int | None, typer.Option(min=1, help="Channels of the network.", show_default=False)]
-Lr = Annotated[float | None, typer.Option(help="Learning rate.", show_default=False)]
-Methods = Annotated[str | None, typer.Option(help="Methods to compare, by commas.", show_default=False)]
-Kernel = Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)]
+# Flags for settings, by the name of the setting; one that is not given leaves the setting as it is.
+TRAINING = {
+    "dataset": Annotated[str | None, typer.Option(help="radio.", show_default=False)],
+    "profile": Annotated[str | None, typer.Option(help="quick or paper (default: quick).", show_default=False)],
+    "seeds": Annotated[int | None, typer.Option(min=1, help="Train seeds 0 to N - 1.", show_default=False)],
+    "epochs": Annotated[int | None, typer.Option(min=1, help="Passes over the training data.", show_default=False)],
+    "batch": Annotated[int | None, typer.Option(min=1, help="Training batch.", show_default=False)],
+    "width": Annotated[int | None, typer.Option(min=1, help="Channels of the network.", show_default=False)],
+    "lr": Annotated[float | None, typer.Option(help="Learning rate.", show_default=False)],
+}
+METHODS = {
+    "methods": Annotated[str | None, typer.Option(help="Methods to compare, by commas.", show_default=False)],
+    "kernel": Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)],
+}
+SWEEP = {
+    "levels": Annotated[int | None, typer.Option(min=2, help="Levels from 0 to --max-level.", show_default=False)],
+    "max_level": Annotated[float | None, typer.Option(help="Strongest noise.", show_default=False)],
+}
+
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
 Noises = Annotated[
     list[str] | None, typer.Option("--noise", help="gaussian, speckle; repeat or 'all'.", show_default=False)
 ]
-Levels = Annotated[int | None, typer.Option(min=2, help="Levels from 0 to --max-level.", show_default=False)]
-MaxLevel = Annotated[float | None, typer.Option(help="Strongest noise.", show_default=False)]
 
 
 @command(
@@ -70,23 +78,17 @@ def download(
 
 
 @command(
-    app, "train", "vbs train --dataset radio --seeds 10", "vbs train --dataset radio --profile paper --device cuda"
+    app,
+    "train",
+    "vbs train --dataset radio --seeds 10",
+    "vbs train --dataset radio --profile paper --device cuda",
+    settings=TRAINING,
 )
-def train(
-    shell: Shell,
-    dataset: Dataset = None,
-    profile: Profile = None,
-    seeds: Seeds = None,
-    epochs: Epochs = None,
-    batch: Batch = None,
-    width: Width = None,
-    lr: Lr = None,
-) -> None:
+def train(shell: Shell) -> None:
     """Train the conventional and the MC-dropout network of every seed."""
     from vbs_cli.stages import train as stage
 
-    flags = given(dataset=dataset, profile=profile, seeds=seeds, epochs=epochs, batch=batch, width=width, lr=lr)
-    with shell.job(flags, create=True) as job:
+    with shell.job(create=True) as job:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
         rows = stage.summary(stage.train(job))
@@ -94,15 +96,12 @@ def train(
     shell.show(rows, table(columns, [[number(row[column]) for column in columns] for row in rows]))
 
 
-@command(app, "calibrate", "vbs calibrate", "vbs calibrate --methods conventional,vbs --beta q75")
-def calibrate(
-    shell: Shell, methods: Methods = None, alpha: Alpha = None, beta: Beta = None, kernel: Kernel = None
-) -> None:
+@command(app, "calibrate", "vbs calibrate", "vbs calibrate --methods conventional,vbs --beta q75", settings=METHODS)
+def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None) -> None:
     """Fit the methods of every seed on its validation logits."""
     from vbs_cli.stages import calibrate as stage
 
-    flags = given(methods=methods, kernel=kernel, options=vbs_options(alpha, beta))
-    with shell.job(flags) as job:
+    with shell.job(options=vbs_options(alpha, beta)) as job:
         if shell.dry_run:
             return shell.plan(job, [stage.target(job)])
         rows = stage.rows(stage.calibrate(job))
@@ -121,13 +120,15 @@ def evaluate(shell: Shell) -> None:
     show_metrics(shell, metrics[metrics["noise"] == "clean"])
 
 
-@command(app, "noise-sweep", "vbs noise-sweep --noise speckle", "vbs noise-sweep --noise all --levels 20")
-def noise_sweep(shell: Shell, noise: Noises = None, levels: Levels = None, max_level: MaxLevel = None) -> None:
+@command(
+    app, "noise-sweep", "vbs noise-sweep --noise speckle", "vbs noise-sweep --noise all --levels 20", settings=SWEEP
+)
+def noise_sweep(shell: Shell, noise: Noises = None) -> None:
     """Score every method under growing noise, one forward pass per model and level."""
     from vbs_cli.stages import caches
     from vbs_cli.stages.sweep import chosen_noises, sweep
 
-    with shell.job(given(levels=levels, max_level=max_level)) as job:
+    with shell.job() as job:
         noises = chosen_noises(job, noise)
         if shell.dry_run:
             return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises)))
@@ -171,26 +172,16 @@ def report(
     shell.show([{"artifact": path.name, "path": str(path)} for path in paths], *(f"{path}" for path in paths))
 
 
-@command(app, "run", "vbs run", "vbs run --profile paper --device cuda")
-def run(
-    shell: Shell,
-    dataset: Dataset = None,
-    profile: Profile = None,
-    seeds: Seeds = None,
-    epochs: Epochs = None,
-    batch: Batch = None,
-    width: Width = None,
-    lr: Lr = None,
-) -> None:
+@command(app, "run", "vbs run", "vbs run --profile paper --device cuda", settings=TRAINING)
+def run(shell: Shell) -> None:
     """All stages in a row: from data (simulated where there are none) to the report."""
     from vbs_cli.stages import status
     from vbs_cli.stages.download import ensure_data
     from vbs_cli.stages.pipeline import run_all
 
-    flags = given(dataset=dataset, profile=profile, seeds=seeds, epochs=epochs, batch=batch, width=width, lr=lr)
-    settings = shell.settings(flags)
-    ensure_data(shell.data_dir, settings, progress=shell.console.progress)
-    with shell.job(flags, create=True) as job:
+    if not shell.dry_run:
+        ensure_data(shell.data_dir, shell.settings(), progress=shell.console.progress)
+    with shell.job(create=True) as job:
         if shell.dry_run:
             return shell.plan(job, status.plan(job))
         path = run_all(job)
@@ -217,34 +208,27 @@ def status(shell: Shell) -> None:
 def bench(
     shell: Shell,
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
-    draws: Annotated[int | None, typer.Option(min=2, help="Draws of MC-dropout.", show_default=False)] = None,
+    draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
 ) -> None:
     """Measure what a prediction of each method costs in memory, time and FLOPs."""
     import pandas as pd
 
     from vbs_cli.plots.summary import COST_COLUMNS, cost_lines
-    from vbs_cli.stages.bench import bench_protocol, bench_run
+    from vbs_cli.stages.bench import Plan, bench_protocol, bench_run
 
-    flags = given(draws=draws)
+    plan = Plan(batch=batch, draws=draws, repeats=repeats)
     if shell.has_run():
-        with shell.job(flags) as job:
-            rows = bench_run(job, batch=batch, repeats=repeats)
+        with shell.job() as job:
+            rows = bench_run(job, plan)
     else:
-        rows = bench_protocol(
-            shell.settings(flags), batch=batch, repeats=repeats, device=shell.device, progress=shell.console.progress
-        )
+        rows = bench_protocol(shell.settings(), plan, device=shell.device, progress=shell.console.progress)
     shell.show(rows, table(COST_COLUMNS, cost_lines(pd.DataFrame(rows))))
-
-
-def given(**flags: Any) -> dict[str, Any]:
-    """The flags that were given."""
-    return {name: value for name, value in flags.items() if value is not None}
 
 
 def vbs_options(alpha: float | None, beta: str | None) -> dict[str, Any] | None:
     """Options of the method from its flags; a beta that reads as a number is one."""
-    options: dict[str, Any] = given(alpha=alpha)
+    options: dict[str, Any] = {} if alpha is None else {"alpha": alpha}
     if beta is not None:
         try:
             options["beta"] = float(beta)

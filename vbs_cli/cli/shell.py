@@ -49,6 +49,7 @@ class Shell:
 
     command: str
     console: Console
+    flags: Mapping[str, Any]  # settings that were given on the command line
     run_name: str | None
     config: Path | None
     data_dir: Path
@@ -58,12 +59,12 @@ class Shell:
     dry_run: bool
 
     @contextmanager
-    def job(self, flags: Mapping[str, Any] | None = None, *, create: bool = False) -> Iterator[Job]:
-        """The run with its settings resolved, locked while the block works on it unless --dry-run."""
+    def job(self, *, create: bool = False, **more: Any) -> Iterator[Job]:
+        """The run with its settings (`more` are flags too) resolved, locked for the block unless --dry-run."""
         from vbs_cli.run import Store, locked
         from vbs_cli.stages.base import Job, choose_device
 
-        run = self._run(flags or {}, create=create)
+        run = self._run({**self.flags, **more}, create=create)
         device = choose_device(self.device, self.console.progress)
         job = Job(run, self._data(run), device=device, force=self.force, progress=self.console.progress)
         if self.dry_run:
@@ -86,9 +87,9 @@ class Shell:
         """The same without a lock, for commands that change nothing."""
         return replace(self, dry_run=True)
 
-    def settings(self, flags: Mapping[str, Any]) -> Settings:
+    def settings(self) -> Settings:
         """The settings that `job` would work with."""
-        return self._run(flags, create=True).settings
+        return self._run(self.flags, create=True).settings
 
     def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
         from vbs_cli.run import Run, Store, find_run, layout
@@ -146,27 +147,36 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
+NOTHING: Mapping[str, Any] = {}
+
+
 def command(
-    app: typer.Typer, name: str, *examples: str, without: Sequence[str] = ()
+    app: typer.Typer, name: str, *examples: str, settings: Mapping[str, Any] = NOTHING, without: Sequence[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: a function of a Shell and its own options becomes a command that has the common options too."""
+    """Decorator: a function of a Shell and its own options becomes a command.
+
+    The command has the common options too, and a flag for each of `settings` (name -> annotation); the Shell holds
+    those that were given.
+    """
 
     def enter(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        shared = [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for key, (annotation, default) in COMMON.items()
-            if key not in without
-        ]
+        common = {key: option for key, option in COMMON.items() if key not in without}
+        injected = {key: (annotation, None) for key, annotation in settings.items()} | common
 
         @functools.wraps(function)
         def call(**values: Any) -> None:
-            common = {key: values.pop(key, default) for key, (_, default) in COMMON.items()}
-            speech = {key: common.pop(key) for key in ("json", "quiet", "verbose")}
-            common.pop("debug")
-            function(Shell(name, Console(**speech), **common), **values)
+            flags = {key: values.pop(key) for key in settings}
+            shared = {key: values.pop(key, default) for key, (_, default) in COMMON.items()}
+            speech = {key: shared.pop(key) for key in ("json", "quiet", "verbose")}
+            shared.pop("debug")
+            function(Shell(name, Console(**speech), flags, **shared), **values)
 
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + shared
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [p.replace(kind=keyword) for p in own] + [
+            inspect.Parameter(key, keyword, default=default, annotation=annotation)
+            for key, (annotation, default) in injected.items()
+        ]
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {p.name: p.annotation for p in parameters}
         shown = "".join(f"\n\n    {example}" for example in examples)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 
-from vbs_cli.bench import COLUMNS, Network, bench
+from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.settings import INPUTS, Settings
@@ -15,29 +16,36 @@ from vbs_cli.stages.base import Job, choose_device
 Rows = list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What to measure."""
+
+    batch: int
+    draws: int
+    repeats: int
+
+
 def network_of(settings: Settings, shape: tuple[int, ...], classes: int) -> Network:
     s = settings
     return Network(model=s.model, shape=shape, classes=classes, width=s.width, dropout=s.dropout, kernel=s.kernel)
 
 
-def bench_run(job: Job, *, batch: int, repeats: int) -> Rows:
+def bench_run(job: Job, plan: Plan) -> Rows:
     """Measure the run's network, every time it is asked for, and keep the last table."""
-    s = job.run.settings
-    network = network_of(s, job.data.shape, job.data.classes)
-    rows = measure(network, s, batch=batch, repeats=repeats, device=str(job.device), progress=job.progress)
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(**job.labels(), batch=batch)
-    recipe = Recipe("bench", {"batch": batch, "repeats": repeats, "width": s.width, "draws": s.draws})
+    network = network_of(job.run.settings, job.data.shape, job.data.classes)
+    rows = measure(network, plan, device=str(job.device), progress=job.progress)
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(**job.labels(), batch=plan.batch)
+    recipe = Recipe("bench", {**asdict(plan), "width": network.width})
     job.run.store.write(layout.BENCH, formats.table_bytes(table), recipe)
     return rows
 
 
-def bench_protocol(settings: Settings, *, batch: int, repeats: int, device: str, progress: Progress) -> Rows:
+def bench_protocol(settings: Settings, plan: Plan, *, device: str, progress: Progress) -> Rows:
     """Measure the network that the settings describe where there is no run yet; nothing is kept."""
     network = network_of(settings, *INPUTS[settings.dataset])
-    chosen = str(choose_device(device, progress))
-    return measure(network, settings, batch=batch, repeats=repeats, device=chosen, progress=progress)
+    return measure(network, plan, device=str(choose_device(device, progress)), progress=progress)
 
 
-def measure(network: Network, s: Settings, *, batch: int, repeats: int, device: str, progress: Progress) -> Rows:
-    with progress.task("bench", 5) as task:
-        return bench(network, batch=batch, draws=s.draws, repeats=repeats, device=device, advance=task.advance)
+def measure(network: Network, plan: Plan, *, device: str, progress: Progress) -> Rows:
+    with progress.task("bench", len(CONTENDERS)) as task:
+        return bench(network, **asdict(plan), device=device, advance=task.advance)
