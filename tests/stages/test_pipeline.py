@@ -1,6 +1,6 @@
 """The stages on a small run: what they make, what they leave alone, and what they notice."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from tests.conftest import SMALL
 from vbs_cli import forward
 from vbs_cli.data import open_dataset
 from vbs_cli.errors import DamagedArtifact, MissingArtifact, UnknownName, VbsError
+from vbs_cli.methods import METHODS, TemperatureMethod
 from vbs_cli.models import training
 from vbs_cli.progress import Progress
 from vbs_cli.run import Run, Store, layout
@@ -313,3 +314,21 @@ def test_levels_share_their_cost_estimate(made):
     passes = caches.noise_passes(job, ["gaussian"])
     assert len(passes) == 2 * 2 * 2
     assert sum(caches.pass_cost(job, p) for p in passes) == 2 * 2 * 70 * (1 + SMALL.draws)
+
+
+def test_a_new_method_is_one_registered_class(workplace, no_network, monkeypatch):
+    @dataclass(frozen=True)
+    class Sharper(TemperatureMethod):
+        factor: float = 0.5
+
+        def temperature(self, record):
+            return torch.full((len(record),), self.factor, dtype=torch.float64)
+
+    monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "sharper": Sharper})
+    settings = replace(SMALL, methods=("conventional", "sharper"), options={"sharper": {"factor": 0.25}})
+    table = evaluate(job_in(workplace, settings))
+    entropy = table[(table["metric"] == "entropy") & (table["noise"] == "clean")].groupby("method")["value"].mean()
+    assert set(entropy.index) == {"conventional", "sharper"}
+    assert entropy["sharper"] < entropy["conventional"]
+    with pytest.raises(UnknownName, match="unknown option of sharper 'fator'; did you mean 'factor'"):
+        calibrate(job_in(workplace, replace(settings, options={"sharper": {"fator": 1.0}})))
