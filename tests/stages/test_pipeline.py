@@ -180,6 +180,15 @@ def test_more_seeds_keep_the_first_ones(workplace):
     assert (folder / layout.weights(0, "conventional")).read_bytes() == first
 
 
+def test_seeds_without_a_sweep_have_no_place_in_its_curve(workplace):
+    job = job_in(workplace, replace(SMALL, seeds=3))
+    train.train(job)
+    table = evaluate(job)
+    assert set(table[table["noise"] == "clean"]["seed"]) == {0, 1, 2}
+    for _, level in table[table["noise"] == "speckle"].groupby("level"):
+        assert set(level["seed"]) == {0, 1}
+
+
 def test_a_seed_has_the_same_weights_alone_and_among_others(made, data_only):
     alone = job_in(data_only)
     train.train_one(alone, alone.data.split("train"), alone.data.split("val"), seed=1, role="dropout")

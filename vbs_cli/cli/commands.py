@@ -243,13 +243,14 @@ def number(value: Any) -> Any:
 
 def show_metrics(shell: Shell, metrics: pd.DataFrame, *after: str) -> None:
     """Mean and deviation over the seeds, one table per condition; the rows themselves with --json."""
-    from vbs_cli.plots.summary import SCORES, score_lines
+    from vbs_cli.plots.summary import SCORES, conditions, score_lines
 
     rows: list[dict[str, Any]] = metrics.to_dict("records")  # type: ignore[assignment]
-    seeds = metrics["seed"].nunique()
-    origin = f"{seeds} seed{'s' if seeds > 1 else ''}, {metrics['source'].iloc[0]}"
+    seeds = {condition.name: condition.of(metrics)["seed"].nunique() for condition in conditions(metrics)}
     shown: list[Any] = []
     for condition, lines in groupby(score_lines(metrics), key=lambda line: line[0]):
+        count = seeds[condition]
+        origin = f"{count} seed{'s' if count > 1 else ''}, {metrics['source'].iloc[0]}"
         body = table(["method", *SCORES], [line[1:] for line in lines])
         shown += [f"[bold]{escape(condition)}[/], {escape(origin)}", body, ""]
     shell.show(rows, *shown, *after)

@@ -79,11 +79,10 @@ def metrics_table(job: Job, methods: dict[int, dict[str, Method]], passes: Itera
 
 
 def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
-    """Noise of level zero is the clean input, so every sweep begins with the clean rows."""
-    clean = table[table["noise"] == layout.CLEAN]
-    swept = table[table["noise"] != layout.CLEAN].groupby("noise")["method"].unique()
-    starts = [clean[clean["method"].isin(methods)].assign(noise=str(noise)) for noise, methods in swept.items()]
-    return pd.concat([table, *starts], ignore_index=True)
+    """Noise of level zero is the clean input, so every sweep begins with the clean rows of its seeds and methods."""
+    swept = table[table["noise"] != layout.CLEAN][["noise", "seed", "method"]].drop_duplicates()
+    clean = table[table["noise"] == layout.CLEAN].drop(columns="noise")
+    return pd.concat([table, clean.merge(swept, on=["seed", "method"])[table.columns]], ignore_index=True)
 
 
 def scores(method: Method, record: Logits) -> dict[str, float]:
