@@ -57,6 +57,12 @@ def noise_passes(job: Job, noises: Iterable[str]) -> list[Pass]:
     ]
 
 
+def all_passes(job: Job) -> list[Pass]:
+    """What the run's settings call for."""
+    clean = [*clean_passes(job, "val"), *clean_passes(job, "test")]
+    return clean + noise_passes(job, job.run.settings.noises)
+
+
 def targets(job: Job, passes: Iterable[Pass]) -> list[Target]:
     return [(p.name, recipe(job, p)) for p in passes]
 

@@ -15,10 +15,10 @@ from vbs_cli.stages.sweep import sweep
 
 def cost(job: Job) -> float:
     """What is to be done, in forward passes of one example; the stages after the networks take seconds."""
-    passes = [*caches.clean_passes(job, "val"), *caches.clean_passes(job, "test")]
-    passes += caches.noise_passes(job, job.run.settings.noises)
     retrained = set(train.pending(job))
-    due = [p for p in passes if (p.seed, p.role) in retrained or job.needs((p.name, caches.recipe(job, p)))]
+    due = [
+        p for p in caches.all_passes(job) if (p.seed, p.role) in retrained or job.needs((p.name, caches.recipe(job, p)))
+    ]
     return train.cost(job) + sum(caches.pass_cost(job, p) for p in due)
 
 

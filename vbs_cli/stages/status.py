@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from vbs_cli.run import State
-from vbs_cli.run.store import CURRENT, STALE
+from vbs_cli.run.store import STALE
 from vbs_cli.stages import caches, calibrate, evaluate, plot, report, train
 from vbs_cli.stages.base import Job, Target
 
 
 def plan(job: Job) -> list[Target]:
     """Every artifact that the run's settings call for, in the order in which they are made."""
-    passes = [*caches.clean_passes(job, "val"), *caches.clean_passes(job, "test")]
-    passes += caches.noise_passes(job, job.run.settings.noises)
     return [
         *train.targets(job),
-        *caches.targets(job, passes),
+        *caches.targets(job, caches.all_passes(job)),
         calibrate.target(job),
         *evaluate.targets(job),
         *plot.targets(job),
@@ -32,7 +30,3 @@ def status(job: Job, targets: list[Target] | None = None) -> list[dict[str, str]
             state = State(STALE, f"{behind[0]} is {states[behind[0]].kind}")
         states[name] = state
     return [{"artifact": name, "state": state.kind, "why": state.why} for name, state in states.items()]
-
-
-def all_current(rows: list[dict[str, str]]) -> bool:
-    return all(row["state"] == CURRENT for row in rows)
