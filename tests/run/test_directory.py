@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.conftest import SMALL
 from vbs_cli import TemperatureScaling, VarianceSmoothing, open_run
 from vbs_cli.errors import Busy, MissingArtifact, VbsError
 from vbs_cli.run import find_run, layout, locked
+from vbs_cli.settings import to_toml
 
 
 def test_an_opened_run_gives_tables_logits_and_fitted_methods(made):
@@ -25,6 +27,18 @@ def test_an_opened_run_gives_tables_logits_and_fitted_methods(made):
     assert isinstance(methods["temperature"], TemperatureScaling)
     assert isinstance(methods["vbs"], VarianceSmoothing)
     assert isinstance(methods["vbs"].beta, float)
+
+
+def test_the_training_table_is_that_of_the_run_s_seeds(workplace):
+    run = open_run(workplace / "runs" / "radio")
+    assert set(run.training["seed"]) == {0, 1}
+    assert set(replace(run, settings=replace(SMALL, seeds=1)).training["seed"]) == {0}
+
+
+def test_a_run_without_training_names_the_command(tmp_path):
+    (tmp_path / "run.toml").write_bytes(to_toml(SMALL))
+    with pytest.raises(MissingArtifact, match="vbs train"):
+        open_run(tmp_path).training  # noqa: B018
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):

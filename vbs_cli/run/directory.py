@@ -45,10 +45,15 @@ class Run:
     @property
     def training(self) -> pd.DataFrame:
         """Loss and accuracy per seed, model and epoch."""
-        return pd.concat([self.table(name) for name in self.training_tables()], ignore_index=True)
+        tables = [self.table(name) for name in self.training_tables()]
+        if not tables:
+            raise MissingArtifact(f"{self.path} has no trained network", hint="vbs train makes them")
+        return pd.concat(tables, ignore_index=True)
 
     def training_tables(self) -> list[str]:
-        return [name for name in self.store.entries if name.endswith(".training.parquet")]
+        """Those of the run's seeds; there may be others from when it had more."""
+        seeds = tuple(f"seed-{seed}/" for seed in range(self.settings.seeds))
+        return [name for name in self.store.entries if name.startswith(seeds) and name.endswith(".training.parquet")]
 
     @property
     def methods(self) -> dict[int, dict[str, Method]]:
