@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import ENVIRONMENT, Outcome, run_vbs
 from vbs_cli import __version__
+from vbs_cli.bench import compare, worker
 from vbs_cli.cli import main
 from vbs_cli.run import locked
 from vbs_cli.settings import PROTOCOLS
@@ -256,7 +257,8 @@ def test_an_unforeseen_error_is_one_line_and_a_traceback_on_request(workplace, v
     assert "Traceback" in vbs(workplace, "evaluate", "--debug").err
 
 
-def test_bench_measures_without_a_run_and_leaves_the_settings_of_a_run_alone(workplace, vbs):
+def test_bench_measures_without_a_run_and_leaves_the_settings_of_a_run_alone(workplace, vbs, monkeypatch):
+    monkeypatch.setattr(compare, "ask", worker.measure)  # in this process; tests/bench has the real ones
     before = (workplace / "runs/radio/run.toml").read_bytes()
     done = vbs(workplace, "bench", "--batch", "4", "--draws", "2", "--repeats", "1", "--json", "-q")
     rows = json.loads(done.out)["rows"]
