@@ -93,7 +93,7 @@ RADIO = Settings(
 )
 
 # Protocols by dataset and profile. `quick` is sized so that three seeds, both models and two sweeps take about three
-# minutes on two CPU cores; it has 50 times fewer steps than the paper, which a higher learning rate makes up for.
+# minutes on two CPU cores; it has 44 times fewer steps than the paper, which a higher learning rate makes up for.
 PROTOCOLS: dict[str, dict[str, Settings]] = {
     "radio": {
         "paper": RADIO,
