@@ -7,15 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from tests.conftest import ENVIRONMENT, Outcome, run_vbs
 from vbs_cli import __version__
+from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
 from vbs_cli.cli import main
-from vbs_cli.run import locked
+from vbs_cli.run import Recipe, Store, locked
 from vbs_cli.settings import PROTOCOLS
 
 
@@ -279,3 +281,17 @@ def test_a_dry_run_of_everything_makes_no_data(tmp_path, vbs):
     assert done.code == 1
     assert "no radio data" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_process_finished_just_before_is_not_forgotten(workplace, vbs, monkeypatch):
+    real = run_package.locked
+
+    @contextmanager
+    def after_another(path):
+        Store(path).write("late.bin", b"from the other process", Recipe("other", {}))
+        with real(path):
+            yield
+
+    monkeypatch.setattr(run_package, "locked", after_another)
+    assert vbs(workplace, "evaluate", "--force").code == 0
+    assert Store(workplace / "runs/radio").read("late.bin") == b"from the other process"

@@ -1,4 +1,4 @@
-"""Stage 3: models and inputs -> Logits. The only loop that runs a network for inference."""
+"""Stage 3: models and inputs -> Logits. The only loop that runs a trained network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The stages on a small run: what they make, what they leave alone, and what they notice."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.conftest import SMALL
 from vbs_cli import forward
 from vbs_cli.data import open_dataset
 from vbs_cli.errors import DamagedArtifact, MissingArtifact, UnknownName, VbsError
-from vbs_cli.methods import METHODS, TemperatureMethod
+from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.models import training
 from vbs_cli.progress import Progress
 from vbs_cli.run import Run, Store, layout
@@ -341,3 +342,32 @@ def test_a_new_method_is_one_registered_class(workplace, no_network, monkeypatch
     assert entropy["sharper"] < entropy["conventional"]
     with pytest.raises(UnknownName, match="unknown option of sharper 'fator'; did you mean 'factor'"):
         calibrate(job_in(workplace, replace(settings, options={"sharper": {"fator": 1.0}})))
+
+
+def test_a_method_is_fitted_on_the_network_that_it_reads(workplace, monkeypatch):
+    @dataclass(frozen=True)
+    class Remembers(Method):
+        model: ClassVar[str] = "dropout"
+        seen: float = 0.0
+
+        def fit(self, val):
+            return replace(self, seen=val.logits.double().sum().item())
+
+        def predict_proba(self, record):
+            return record.mean_softmax.double()
+
+    monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "remembers": Remembers})
+    job = job_in(workplace, replace(SMALL, methods=("conventional", "remembers")))
+    for seed, methods in calibrate(job).items():
+        assert methods["remembers"].seen == job.run.logits(seed, "val", model="dropout").logits.double().sum().item()
+
+
+def test_a_temperature_that_changes_a_prediction_stops_the_evaluation(workplace, monkeypatch):
+    @dataclass(frozen=True)
+    class Inverted(TemperatureMethod):
+        def temperature(self, record):
+            return torch.full((len(record),), -1.0, dtype=torch.float64)
+
+    monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "inverted": Inverted})
+    with pytest.raises(VbsError, match="a temperature changed"):
+        evaluate(job_in(workplace, replace(SMALL, methods=("conventional", "inverted"))))
