@@ -1,9 +1,25 @@
 """Stage 5: probabilities and labels -> numbers. Pure, and all metrics come from one pass over the probabilities."""
 
-from vbs_cli.metrics.base import METRICS, Scored, score, scored
+from vbs_cli.metrics.base import METRICS, SCORES, Metric, Scored, score, scored, values_of
+from vbs_cli.metrics.bootstrap import Bootstrap, Interval, bootstrap
+from vbs_cli.metrics.detection import error_detection
 from vbs_cli.metrics.reliability import ReliabilityBins, reliability_bins
 from vbs_cli.registry import load_submodules
 
 load_submodules(__name__, __path__)
 
-__all__ = ["METRICS", "ReliabilityBins", "Scored", "reliability_bins", "score", "scored"]
+__all__ = [
+    "METRICS",
+    "SCORES",
+    "Bootstrap",
+    "Interval",
+    "Metric",
+    "ReliabilityBins",
+    "Scored",
+    "bootstrap",
+    "error_detection",
+    "reliability_bins",
+    "score",
+    "scored",
+    "values_of",
+]

@@ -1,10 +1,15 @@
-"""One pass over the probabilities leaves a few numbers per example; a metric is a function of those."""
+"""One pass over the probabilities leaves a few numbers per example, which all metrics are functions of.
+
+Every example has a weight. They are one in the sample itself; a bootstrap replicate is the same sample with other
+weights, so a metric that keeps to them has its interval for nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,57 +18,175 @@ from vbs_cli.errors import InvalidInput, NotFinite
 from vbs_cli.logits import as_labels, check_labels
 from vbs_cli.registry import Registry
 
+T = TypeVar("T")
+BLOCK = 2**19  # probabilities at a time
+# Where a probability has underflowed to zero its logarithm stops at that of the smallest number, about -708.
+SMALLEST = torch.finfo(torch.float64).tiny
+
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What the metrics need of N predictions over `classes` classes, (N,) each, float64."""
+    """N predictions over K classes under B sets of weights, and what the metrics need of them: float64, (N,) each.
 
-    confidence: Tensor
-    correct: Tensor
-    log_likelihood: Tensor  # log probability of the label
-    squared_error: Tensor  # summed over classes
-    entropy: Tensor
-    classes: int
+    A column is made when the first metric asks for it.
+    """
+
+    probs: Tensor  # (N, K)
+    labels: Tensor  # (N,)
+    weights: Tensor | None = None  # (B, N), each once where there are none
+    sigma: Tensor | None = None  # sigma_bar, where the predictions have one
+    part_accuracy: Tensor | None = None  # share of right sub-predictions, where they have some
+    columns: dict[str, Any] = field(default_factory=dict, repr=False)  # whatever the weights
+    sums: dict[str, Any] = field(default_factory=dict, repr=False, init=False)  # under these weights
+
+    def column(self, name: str, make: Callable[[], T]) -> T:
+        """What depends on the predictions alone, made once for all weights."""
+        return made(self.columns, name, make)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What several metrics need under these weights, made by the first of them."""
+        return made(self.sums, name, make)
+
+    @property
+    def classes(self) -> int:
+        return self.probs.shape[1]
+
+    @property
+    def confidence(self) -> Tensor:
+        """The largest probability."""
+        return self.column("likely", lambda: self.probs.max(1)).values
+
+    @property
+    def correct(self) -> Tensor:
+        """1 where the label is the predicted class, which among equals is the first, else 0."""
+        predicted = self.column("likely", lambda: self.probs.max(1)).indices
+        return self.column("correct", lambda: (predicted == self.labels).double())
+
+    @property
+    def of_label(self) -> Tensor:
+        """Probability of the label."""
+        return self.column("of_label", lambda: self.probs.gather(1, self.labels[:, None]).squeeze(1))
+
+    @property
+    def log_likelihood(self) -> Tensor:
+        """Log probability of the label."""
+        return self.column("log_likelihood", lambda: self.of_label.clamp(min=SMALLEST).log_())
+
+    @property
+    def squared_error(self) -> Tensor:
+        """Summed over classes."""
+
+        def make() -> Tensor:
+            norm: Tensor = torch.linalg.vector_norm(self.probs, dim=1)
+            return norm.square_().sub_(self.of_label, alpha=2).add_(1).clamp_(min=0)
+
+        return self.column("squared_error", make)
+
+    @property
+    def entropy(self) -> Tensor:
+        """- sum p log p, in nats."""
+        return self.column("entropy", lambda: entropies(self.probs))
+
+    @property
+    def total(self) -> Tensor:
+        """Sum of the weights, (B,)."""
+        weights = self.weights
+        if weights is None:
+            return torch.tensor([float(len(self.labels))])
+        return self.once("total", lambda: weights.sum(1))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Weighted mean: (N,) -> (B,)."""
+        if self.weights is None:
+            return values.mean(0, keepdim=True)
+        return self.weights @ values.to(self.weights.dtype) / self.total
+
+    def need(self, name: str) -> Tensor:
+        """A column that not all predictions have: (N,)."""
+        column: Tensor | None = getattr(self, name)
+        if column is None:
+            raise InvalidInput(f"these predictions have no {name}", hint=f"pass {name}= to score or scored")
+        return column
 
 
-Metric = Callable[[Scored], float]
+def made(kept: dict[str, Any], name: str, make: Callable[[], T]) -> T:
+    if name not in kept:
+        kept[name] = make()
+    value: T = kept[name]
+    return value
+
+
+def entropies(probs: Tensor) -> Tensor:
+    """(N, K) -> (N,), block by block, so that large sets need no second array of their size."""
+    found = torch.empty(len(probs), dtype=probs.dtype)
+    rows = max(1, BLOCK // probs.shape[1])
+    work = torch.empty(min(rows, len(probs)), probs.shape[1], dtype=probs.dtype)
+    for p, into in zip(torch.split(probs, rows), torch.split(found, rows), strict=True):
+        logs = torch.log(p, out=work[: len(p)])
+        torch.sum(logs.mul_(p), 1, out=into)
+    if math.isfinite(found.sum()):
+        return found.neg_().clamp_(min=0)
+    # Somewhere a probability is zero, and its logarithm infinite.
+    every: Tensor = torch.special.entr(probs)
+    return every.sum(1)
+
+
+Metric = Callable[[Scored], Tensor]
 METRICS: Registry[Metric] = Registry("metric")
+SCORES = ("accuracy", "nll", "brier", "ece", "entropy", "kl_uniform")
 
 
-def score(probs: Any, labels: Any) -> dict[str, float]:
-    """Every registered metric of the predictions: (N, K), (N,) -> {"accuracy": ..., "nll": ..., ...}."""
-    pass_over = scored(probs, labels)
-    return {name: metric(pass_over) for name, metric in METRICS.items()}
+def score(
+    probs: Any, labels: Any, *, metrics: Sequence[str] = SCORES, sigma: Any = None, part_accuracy: Any = None
+) -> dict[str, float]:
+    """Metrics of the predictions, by name: (N, K), (N,) -> {"accuracy": ..., "nll": ..., ...}.
+
+    Any of METRICS; those on the spread of the sub-predictions need the `sigma` and `part_accuracy` of their record.
+    """
+    return values_of(scored(probs, labels, sigma=sigma, part_accuracy=part_accuracy), metrics)
 
 
-def scored(probs: Any, labels: Any) -> Scored:
+def values_of(predictions: Scored, metrics: Sequence[str]) -> dict[str, float]:
+    """The metrics of a sample with one set of weights."""
+    return {name: float(METRICS[name](predictions)) for name in metrics}
+
+
+def scored(probs: Any, labels: Any, *, sigma: Any = None, part_accuracy: Any = None) -> Scored:
     """The pass: (N, K), (N,) -> Scored."""
     p = check_probs(torch.as_tensor(probs).detach().double())
     y = as_labels(labels)
     if y is None:
         raise InvalidInput("scoring needs labels")
     check_labels(y, examples=p.shape[0], classes=p.shape[1])
-    likely = p.max(1)
-    of_label = p.gather(1, y[:, None]).squeeze(1)
-    # Where a probability has underflowed to zero its logarithm stops at that of the smallest number, about -708.
-    floor = torch.finfo(torch.float64).tiny
     return Scored(
-        confidence=likely.values,
-        correct=(likely.indices == y).double(),
-        log_likelihood=of_label.clamp(min=floor).log(),
-        squared_error=p.square().sum(1) - 2 * of_label + 1,
-        entropy=torch.special.entr(p).sum(1),
-        classes=p.shape[1],
+        probs=p,
+        labels=y,
+        sigma=per_example(sigma, len(y), "sigma"),
+        part_accuracy=per_example(part_accuracy, len(y), "part_accuracy"),
     )
+
+
+def per_example(values: Any, examples: int, name: str) -> Tensor | None:
+    """One finite number per example, if any."""
+    if values is None:
+        return None
+    column = torch.as_tensor(values).detach().double()
+    if column.shape != (examples,):
+        raise InvalidInput(f"{name} has shape {tuple(column.shape)}", hint=f"expected ({examples},)")
+    if not torch.isfinite(column).all():
+        raise NotFinite(f"NaN or infinity in {name}")
+    return column
 
 
 def check_probs(p: Tensor) -> Tensor:
     """Refuse what is not one distribution per row."""
     if p.ndim != 2 or p.shape[0] == 0 or p.shape[1] < 2:
         raise InvalidInput(f"probabilities have shape {tuple(p.shape)}", hint="expected (N, K), N >= 1, K >= 2")
+    # NaN and infinity make the sum of their row one of them, which is not near one either.
+    least, most = p.sum(1).aminmax()
+    if least >= 1 - 1e-3 and most <= 1 + 1e-3 and p.min() >= 0:
+        return p
     bad = (~torch.isfinite(p)).any(1)
     if bad.any():
         raise NotFinite(f"NaN or infinity in {int(bad.sum())} rows, the first is {int(bad.nonzero()[0])}")
-    if (p < 0).any() or ((p.sum(1) - 1).abs() > 1e-3).any():
-        raise InvalidInput("these rows are not probabilities", hint="apply a method's predict_proba, or a softmax")
-    return p
+    raise InvalidInput("these rows are not probabilities", hint="apply a method's predict_proba, or a softmax")

@@ -37,9 +37,24 @@ def bins_of(confidence: Tensor, correct: Tensor, *, n_bins: int) -> ReliabilityB
     """The same from confidences and whether they were right, (N,) each."""
     if n_bins < 1:
         raise InvalidInput(f"n_bins is {n_bins}", hint="it must be at least 1")
-    edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float64)
-    index = torch.bucketize(confidence, edges[1:-1])
+    edges = equal_width(n_bins)
+    index = bin_index(confidence, edges)
     count = torch.bincount(index, minlength=n_bins)
     right = torch.bincount(index, weights=correct, minlength=n_bins)
     total = torch.bincount(index, weights=confidence, minlength=n_bins)
     return ReliabilityBins(edges=edges, count=count, accuracy=right / count, confidence=total / count)
+
+
+def equal_width(n_bins: int) -> Tensor:
+    """(n_bins + 1,) edges from 0 to 1."""
+    return torch.linspace(0, 1, n_bins + 1, dtype=torch.float64)
+
+
+def equal_mass(values: Tensor, n_bins: int) -> Tensor:
+    """(n_bins + 1,) edges between which the values (N,) are equally many, up to ties; some may coincide."""
+    return torch.quantile(values, torch.linspace(0, 1, n_bins + 1, dtype=torch.float64))
+
+
+def bin_index(values: Tensor, edges: Tensor) -> Tensor:
+    """The bin of each value; whatever lies beyond the outer edges belongs to the outer bins."""
+    return torch.bucketize(values, edges[1:-1])

@@ -1,48 +1,51 @@
-"""The metrics of the study."""
+"""The means over examples: (B,) each."""
 
 from __future__ import annotations
 
 import math
 
-from vbs_cli.metrics.base import METRICS, Scored
-from vbs_cli.metrics.reliability import bins_of
+from torch import Tensor
 
-ECE_BINS = 15
+from vbs_cli.metrics.base import METRICS, Scored
 
 
 @METRICS.register("accuracy")
-def accuracy(s: Scored) -> float:
+def accuracy(s: Scored) -> Tensor:
     """Share of right predictions."""
-    return float(s.correct.mean())
+    return s.mean(s.correct)
 
 
 @METRICS.register("nll")
-def nll(s: Scored) -> float:
+def nll(s: Scored) -> Tensor:
     """Mean negative log-likelihood, in nats."""
-    return -float(s.log_likelihood.mean())
+    return -s.mean(s.log_likelihood)
 
 
 @METRICS.register("brier")
-def brier(s: Scored) -> float:
+def brier(s: Scored) -> Tensor:
     """Squared error summed over classes, mean over examples: 0 to 2."""
-    return float(s.squared_error.mean())
-
-
-@METRICS.register("ece")
-def ece(s: Scored) -> float:
-    """Expected calibration error over 15 equal-width bins of the whole set; an empty bin weighs nothing."""
-    bins = bins_of(s.confidence, s.correct, n_bins=ECE_BINS)
-    gap = (bins.accuracy - bins.confidence).abs().nan_to_num(0.0)
-    return float((bins.count * gap).sum() / bins.count.sum())
+    return s.mean(s.squared_error)
 
 
 @METRICS.register("entropy")
-def entropy(s: Scored) -> float:
+def entropy(s: Scored) -> Tensor:
     """Mean entropy of the predictions, in nats: 0 to log K."""
-    return float(s.entropy.mean())
+    return s.mean(s.entropy)
 
 
 @METRICS.register("kl_uniform")
-def kl_uniform(s: Scored) -> float:
+def kl_uniform(s: Scored) -> Tensor:
     """Mean divergence from the uniform distribution, log K - entropy."""
-    return math.log(s.classes) - float(s.entropy.mean())
+    return math.log(s.classes) - s.mean(s.entropy)
+
+
+@METRICS.register("sigma_bar")
+def mean_sigma_bar(s: Scored) -> Tensor:
+    """Mean spread of the sub-predictions behind the predictions."""
+    return s.mean(s.need("sigma"))
+
+
+@METRICS.register("patch_accuracy")
+def patch_accuracy(s: Scored) -> Tensor:
+    """Share of single sub-predictions (patches, draws, members) that are right."""
+    return s.mean(s.need("part_accuracy"))

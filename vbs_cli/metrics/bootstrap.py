@@ -1,0 +1,118 @@
+"""Doubt about the numbers: how far they would move with other test examples and other trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from vbs_cli.errors import InvalidInput
+from vbs_cli.metrics.base import METRICS, SCORES, Scored
+
+REPLICATES = 1000
+BLOCK = 1_000_000  # weights at a time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number and the bounds between which it lies with 95 % confidence, or whatever was asked for."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Metrics of several methods on the sample (first column) and on R replicates of it: (1 + R,) each."""
+
+    columns: Mapping[tuple[str, str], Tensor]  # by method and metric
+    confidence: float = 0.95
+
+    def interval(self, method: str, metric: str) -> Interval:
+        """A metric, mean over seeds."""
+        return self._between(self.columns[method, metric])
+
+    def difference(self, method: str, baseline: str, metric: str) -> Interval:
+        """How much more of a metric a method has than a baseline on the same examples and seeds."""
+        return self._between(self.columns[method, metric] - self.columns[baseline, metric])
+
+    def _between(self, column: Tensor) -> Interval:
+        """Percentiles of the replicates, moved so that their mean is the value.
+
+        A calibration error is larger on a replicate, which has fewer distinct examples, than on the sample; without
+        the move its interval could lie above its own value.
+        """
+        value, replicates = float(column[0]), column[1:]
+        defined = replicates[replicates.isfinite()]
+        if len(defined) == 0:
+            return Interval(value, torch.nan, torch.nan)
+        tail = (1 - self.confidence) / 2
+        low, high = torch.quantile(defined - defined.mean(), torch.tensor([tail, 1 - tail], dtype=torch.float64))
+        return Interval(value, value + float(low), value + float(high))
+
+
+def bootstrap(
+    methods: Mapping[str, Sequence[Scored]],
+    *,
+    metrics: Sequence[str] = SCORES,
+    replicates: int = REPLICATES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Bootstrap:
+    """Intervals for the metrics of methods, given the predictions of each of their seeds on the same examples.
+
+    A replicate draws examples and seeds with replacement, the same for every method, so differences are paired. A
+    method with a single seed beside others with several (an ensemble of them) is drawn over examples alone.
+    """
+    check(methods, replicates, confidence)
+    seeds = max(len(cells) for cells in methods.values())
+    examples = len(next(iter(methods.values()))[0].labels)
+    rng = torch.Generator().manual_seed(seed)
+    shares = seed_shares(seeds, replicates, rng)
+    found: dict[tuple[str, str], list[Tensor]] = {(method, name): [] for method in methods for name in metrics}
+    start = 0
+    for weights in (None, *example_weights(examples, replicates, rng)):
+        share = shares[start : start + (1 if weights is None else len(weights))]
+        start += len(share)
+        for method, cells in methods.items():
+            drawn = [replace(cell, weights=weights) for cell in cells]
+            for name in metrics:
+                values = torch.stack([METRICS[name](cell).double() for cell in drawn], 1)
+                found[method, name].append(values[:, 0] if len(cells) == 1 else (share * values).sum(1))
+    return Bootstrap({key: torch.cat(parts) for key, parts in found.items()}, confidence)
+
+
+def seed_shares(seeds: int, replicates: int, rng: torch.Generator) -> Tensor:
+    """How much each seed counts: equally in the sample, then as drawn, (1 + R, seeds)."""
+    drawn = torch.randint(seeds, (replicates, seeds), generator=rng)
+    counts = torch.nn.functional.one_hot(drawn, seeds).sum(1)
+    return torch.cat([torch.ones(1, seeds), counts]).double() / seeds
+
+
+def example_weights(examples: int, replicates: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """How often each example counts in each replicate."""
+    step = max(2, BLOCK // examples)
+    for start in range(0, replicates, step):
+        rows = min(step, replicates - start)
+        drawn = torch.randint(examples, (rows, examples), generator=rng)
+        drawn += examples * torch.arange(rows)[:, None]
+        yield torch.bincount(drawn.flatten(), minlength=rows * examples).view(rows, examples).float()
+
+
+def check(methods: Mapping[str, Sequence[Scored]], replicates: int, confidence: float) -> None:
+    """Refuse what is not paired."""
+    if replicates < 1 or not 0 < confidence < 1:
+        raise InvalidInput(f"{replicates} replicates at {confidence}", hint="at least one, confidence between 0 and 1")
+    counts = {len(cells) for cells in methods.values()}
+    if not counts or 0 in counts or len(counts - {1}) > 1:
+        raise InvalidInput("the methods have different numbers of seeds", hint="give each the same seeds, or one")
+    first = next(iter(methods.values()))[0].labels
+    if any(not torch.equal(cell.labels, first) for cells in methods.values() for cell in cells):
+        raise InvalidInput("the methods were scored on different examples", hint="score all on the same test split")

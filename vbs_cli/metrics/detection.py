@@ -1,0 +1,174 @@
+"""Errors found by doubt: how well a score per example tells wrong predictions from right ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vbs_cli.errors import InvalidInput
+from vbs_cli.metrics.base import METRICS, Scored, per_example
+
+RECALL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Weights around each of the E errors, in the order of growing doubt: (B, E), and in all: (B, 1)."""
+
+    errors: Tensor  # weight of the error itself
+    errors_below: Tensor  # weight of the errors of less doubt
+    below: Tensor  # weight of all examples of less doubt
+    level: Tensor  # weight of all examples of the same doubt
+    errors_level: Tensor  # weight of the errors of the same doubt
+    total: Tensor
+
+    @property
+    def all_errors(self) -> Tensor:
+        return self.errors.sum(1, keepdim=True)
+
+    @property
+    def all_right(self) -> Tensor:
+        return self.total - self.all_errors
+
+    @property
+    def right_below(self) -> Tensor:
+        return self.below - self.errors_below
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the E errors stand among the N examples in the order of growing doubt, and among themselves."""
+
+    order: Tensor  # (N,)
+    errors: Tensor  # (E,), in order
+    before: Tensor  # (E,), how many examples have less doubt
+    up_to: Tensor  # (E,), how many have no more
+    errors_before: Tensor
+    errors_up_to: Tensor
+
+    @classmethod
+    def of(cls, doubt: Tensor, wrong: Tensor) -> Self:
+        order = doubt.argsort()
+        errors = order[wrong[order]]
+        among = [doubt[order], doubt[errors]]
+        before = [torch.searchsorted(values, doubt[errors]) for values in among]
+        up_to = [torch.searchsorted(values, doubt[errors], right=True) for values in among]
+        return cls(order, errors, before[0], up_to[0], before[1], up_to[1])
+
+
+def weighed(places: Places, weights: Tensor | None = None) -> Ranked:
+    """Weights summed up to each error's place: (B, N) -> Ranked."""
+    if weights is None:
+        weights = torch.ones(1, len(places.order), dtype=torch.float64)
+    own = weights.index_select(1, places.errors)
+    sums = F.pad(weights.index_select(1, places.order).cumsum(1), (1, 0))
+    error_sums = F.pad(own.cumsum(1), (1, 0))
+    below = sums.index_select(1, places.before)
+    errors_below = error_sums.index_select(1, places.errors_before)
+    return Ranked(
+        errors=own,
+        errors_below=errors_below,
+        below=below,
+        level=sums.index_select(1, places.up_to) - below,
+        errors_level=error_sums.index_select(1, places.errors_up_to) - errors_below,
+        total=sums[:, -1:],
+    )
+
+
+def area_under_roc(r: Ranked) -> Tensor:
+    """Probability that an error has more doubt than a right prediction, ties by half: (B,), NaN without either."""
+    beaten = r.right_below + (r.level - r.errors_level) / 2
+    return (r.errors * beaten).sum(1) / (r.all_errors * r.all_right).squeeze(1)
+
+
+def false_alarms(r: Ranked, recall: float = RECALL) -> Tensor:
+    """Share of right predictions at or above the highest threshold that finds `recall` of the errors: (B,)."""
+    if r.errors.shape[1] == 0:
+        return torch.full((len(r.errors),), torch.nan)
+    # The threshold is the doubt of the last error that leaves at most the rest of the errors below it.
+    spared = r.errors_below <= (1 - recall) * r.all_errors * (1 + 1e-6)
+    last = spared.sum(1, keepdim=True) - 1
+    share = (r.all_right - r.right_below.gather(1, last)) / r.all_right
+    return torch.where(r.all_errors > 0, share, torch.nan).squeeze(1)
+
+
+def area_under_risk(r: Ranked) -> Tensor:
+    """Mean over all coverages of the error rate among the examples of least doubt: (B,).
+
+    Coverage k of n has the rate (errors among the first k) / k, so an error in place k adds 1/k + ... + 1/n to the sum
+    over coverages. Among examples of equal doubt it adds the mean of that over their places, as in random order. With
+    H the harmonic numbers the mean over places b + 1 to b + m is H_n - (S(b + m) - S(b)) / m, S(x) = x (H_x - 1).
+    """
+    size = int(r.total.max()) + 1
+    harmonic = torch.zeros(size, dtype=torch.float64)
+    harmonic[1:] = (1 / torch.arange(1, size, dtype=torch.float64)).cumsum(0)
+    sums = torch.arange(size) * (harmonic - 1)
+    below, up_to = r.below.long(), (r.below + r.level).long()  # weights are whole numbers
+    # An error of weight zero may stand alone at its level; what it would add counts nothing.
+    added = harmonic[r.total.long()] - (sums.take(up_to) - sums.take(below)) / r.level.clamp(min=1)
+    return (r.errors * added).sum(1) / r.total.squeeze(1)
+
+
+def by(s: Scored, name: str) -> Ranked:
+    """The predictions in the order of a doubt: low "confidence", high "entropy" or high "sigma"."""
+    doubt = -s.confidence if name == "confidence" else s.need(name)
+    places = s.column(f"places by {name}", lambda: Places.of(doubt, s.correct == 0))
+    return s.once(f"by {name}", lambda: weighed(places, s.weights))
+
+
+@METRICS.register("aurc")
+def aurc(s: Scored) -> Tensor:
+    """Area under the risk-coverage curve when the least confident predictions are left out first."""
+    return area_under_risk(by(s, "confidence"))
+
+
+@METRICS.register("auroc_confidence")
+def auroc_confidence(s: Scored) -> Tensor:
+    """AUROC of low confidence for errors."""
+    return area_under_roc(by(s, "confidence"))
+
+
+@METRICS.register("auroc_entropy")
+def auroc_entropy(s: Scored) -> Tensor:
+    """AUROC of high entropy for errors."""
+    return area_under_roc(by(s, "entropy"))
+
+
+@METRICS.register("auroc_sigma")
+def auroc_sigma(s: Scored) -> Tensor:
+    """AUROC of high sigma_bar for errors; below 0.5 the spread misleads."""
+    return area_under_roc(by(s, "sigma"))
+
+
+@METRICS.register("fpr95_confidence")
+def fpr95_confidence(s: Scored) -> Tensor:
+    """Share of right predictions that a threshold on confidence rejects when it rejects 95 % of the errors."""
+    return false_alarms(by(s, "confidence"))
+
+
+@METRICS.register("fpr95_entropy")
+def fpr95_entropy(s: Scored) -> Tensor:
+    """The same for a threshold on entropy."""
+    return false_alarms(by(s, "entropy"))
+
+
+@METRICS.register("fpr95_sigma")
+def fpr95_sigma(s: Scored) -> Tensor:
+    """The same for a threshold on sigma_bar."""
+    return false_alarms(by(s, "sigma"))
+
+
+def error_detection(doubt: Any, errors: Any) -> dict[str, float]:
+    """How well any score finds errors: doubt (N,), errors (N,) of 0 and 1 -> {"auroc", "fpr95", "aurc"}."""
+    wrong = torch.as_tensor(errors).double()
+    if wrong.ndim != 1 or len(wrong) == 0 or not ((wrong == 0) | (wrong == 1)).all():
+        raise InvalidInput("errors are not 0 and 1", hint="give one per example: 1 where the prediction was wrong")
+    column = per_example(doubt, len(wrong), "doubt")
+    if column is None:
+        raise InvalidInput("there is no doubt to rank by", hint="give one number per example")
+    r = weighed(Places.of(column, wrong == 1))
+    return {"auroc": float(area_under_roc(r)), "fpr95": float(false_alarms(r)), "aurc": float(area_under_risk(r))}
