@@ -2,29 +2,43 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from vbs_cli import Logits, score
+from vbs_cli import Conventional, Logits, score
 from vbs_cli.data import DATASETS, NOISES
-from vbs_cli.errors import InvalidInput, NotFinite, UnknownName
+from vbs_cli.errors import InvalidInput, UnknownName, VbsError
+from vbs_cli.logits import SPREADS
 from vbs_cli.methods import METHODS, TemperatureMethod
 from vbs_cli.metrics import METRICS, scored
+from vbs_cli.metrics.calibration import ECE_BINS
+from vbs_cli.metrics.reliability import bin_index, equal_mass
 from vbs_cli.models import MODELS
 from vbs_cli.registry import Registry
 from vbs_cli.settings import PROTOCOLS
 
 CLASSES = 5
+ALL = tuple(METRICS)
 
 
-def record(n=200, scale=1.0, seed=0):
+def parts(n=200, scale=1.0, seed=0):
+    """Patch logits (n, CLASSES, 9) that lean to the labels, and the labels."""
     rng = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, CLASSES, (n,), generator=rng)
     z = scale * torch.randn(n, CLASSES, 9, generator=rng)
-    z[torch.arange(n), labels] += scale
-    return Logits.from_patches(z, labels=labels, kernel=2)
+    z[torch.arange(n), labels] += scale / 2
+    return z, labels
+
+
+def record(n=200, scale=1.0, seed=0):
+    z, labels = parts(n, scale, seed)
+    return Logits.from_patches(z, labels=labels, kernel=2, spreads=[name for name in SPREADS if name != "exp"])
+
+
+def all_scores(probs, test):
+    return score(probs, test.labels, metrics=ALL, sigma=test.sigma, part_accuracy=test.part_accuracy)
 
 
 @pytest.fixture(params=list(METHODS))
@@ -37,12 +51,12 @@ def test_probabilities_lie_on_the_simplex(method):
     assert probs.dtype == torch.float64
     assert probs.shape == (200, CLASSES)
     assert (probs >= 0).all()
-    torch.testing.assert_close(probs.sum(1), torch.ones(200, dtype=torch.float64), atol=1e-6, rtol=0)
+    torch.testing.assert_close(probs.sum(1), torch.ones(200, dtype=torch.float64), atol=1e-12, rtol=0)
 
 
 def test_a_fitted_method_is_plain_json_and_predicts_the_same_bits_after_it(method):
     fitted = method.fit(record())
-    again = type(method)(**json.loads(json.dumps(asdict(fitted))))
+    again = type(method)(**json.loads(json.dumps(asdict(fitted), allow_nan=False)))
     assert torch.equal(again.predict_proba(record(seed=1)), fitted.predict_proba(record(seed=1)))
 
 
@@ -52,12 +66,16 @@ def test_fitting_leaves_the_original_alone(method):
     assert asdict(method) == before
 
 
+def test_fitting_again_finds_the_same(method):
+    assert asdict(method.fit(record())) == asdict(method.fit(record()))
+
+
 def test_temperatures_are_positive_and_keep_the_class(method):
     if not isinstance(method, TemperatureMethod):
         pytest.skip("has no temperature")
     fitted, test = method.fit(record()), record(seed=1)
     assert (fitted.temperature(test) > 0).all()
-    assert torch.equal(fitted.predict_proba(test).argmax(1), test.logits.argmax(1))
+    assert torch.equal(fitted.predict_proba(test).argmax(1), method.scores(test).argmax(1))
 
 
 def test_the_order_of_the_examples_does_not_matter(method):
@@ -68,35 +86,179 @@ def test_the_order_of_the_examples_does_not_matter(method):
     assert torch.equal(fitted.predict_proba(permuted), fitted.predict_proba(test)[turned])
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e5])
-def test_constant_and_huge_logits_give_finite_scores(method, scale):
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e5])
+def test_constant_tiny_and_huge_logits_give_finite_scores(method, scale):
     test = record(scale=scale)
-    result = score(method.fit(test).predict_proba(test), test.labels)
+    result = all_scores(method.fit(test).predict_proba(test), test)
     assert all(math.isfinite(value) for value in result.values())
+
+
+def test_a_method_fitted_on_ordinary_logits_survives_huge_ones(method):
+    probs = method.fit(record()).predict_proba(record(scale=1e5, seed=1))
+    torch.testing.assert_close(probs.sum(1), torch.ones(200, dtype=torch.float64))
 
 
 def test_a_single_example_is_enough_to_predict(method):
     assert method.fit(record()).predict_proba(record(n=1)).shape == (1, CLASSES)
 
 
-@pytest.mark.parametrize("name", list(METRICS))
-def test_metrics_are_finite_floats(name):
+def test_a_single_example_is_enough_to_fit(method):
     test = record()
-    value = METRICS[name](scored(test.logits.softmax(1), test.labels))
-    assert isinstance(value, float)
+    probs = method.fit(record(n=1)).predict_proba(test)
+    assert all(math.isfinite(value) for value in all_scores(probs, test).values())
+
+
+def test_two_classes_and_classes_without_examples_are_fitted(method):
+    z, labels = parts()
+    two = Logits.from_patches(z[:, :2], labels=labels % 2, kernel=2)
+    assert method.fit(two).predict_proba(two).shape == (200, 2)
+    lacking = Logits.from_patches(z, labels=labels.clamp(max=CLASSES - 2), kernel=2)
+    assert torch.isfinite(method.fit(lacking).predict_proba(lacking)).all()
+
+
+def nonsense():
+    """Inputs of which no record can be made, and what is said about them."""
+    z, labels = parts(n=6)
+    nan, infinite = z.clone(), z.clone()
+    nan[3, 1, 2], infinite[3, 1, 2] = math.nan, math.inf
+    return {
+        "one class": (z[:, :1], labels * 0, "at least two"),
+        "one patch": (z[:, :, :1], labels, "one sub-prediction has no standard deviation"),
+        "empty": (z[:0], labels[:0], "no examples"),
+        "NaN": (nan, labels, "the first is 3"),
+        "infinite": (infinite, labels, "the first is 3"),
+        "probabilities": (z.softmax(1), labels, "look like probabilities"),
+        "label too high": (z, labels + CLASSES, "expected 0 to 4"),
+        "label negative": (z, labels - CLASSES, "expected 0 to 4"),
+        "labels of another length": (z, labels[:5], "expected \\(6,\\)"),
+        "labels that are no integers": (z, labels.float(), "class indices"),
+        "two axes": (z[:, :, 0], labels, "expected"),
+    }
+
+
+@pytest.mark.parametrize("what", list(nonsense()))
+def test_no_record_is_made_of_nonsense(what):
+    z, labels, said = nonsense()[what]
+    with pytest.raises(VbsError, match=said):
+        Logits.from_patches(z, labels=labels)
+    if z.ndim == 3:
+        with pytest.raises(VbsError, match=said):
+            Logits.from_members(z.permute(2, 0, 1), labels=labels)
+
+
+def test_methods_refuse_a_record_that_lacks_what_they_read(method):
+    if isinstance(method, Conventional):
+        pytest.skip("reads the logits alone")
+    bare = Logits.from_logits(record().logits)
+    with pytest.raises(InvalidInput, match=r"needs labels|has no"):
+        method.fit(bare).predict_proba(bare)
+
+
+@pytest.fixture(params=ALL)
+def metric(request):
+    return request.param
+
+
+def predictions(n=200, scale=1.0):
+    test = record(n=n, scale=scale)
+    return scored(test.logits.double().softmax(1), test.labels, sigma=test.sigma, part_accuracy=test.part_accuracy)
+
+
+def test_metrics_are_finite(metric):
+    value = METRICS[metric](predictions())
+    assert value.shape == (1,)
     assert math.isfinite(value)
+
+
+def test_metrics_of_weighted_examples_are_those_of_the_examples_repeated(metric):
+    test = record(n=60)
+    times = torch.randint(0, 4, (60,), generator=torch.Generator().manual_seed(2))
+    columns = (test.logits.double().softmax(1), test.labels, test.sigma, test.part_accuracy)
+    weighted = replace(predictions(n=60), weights=times[None].double())
+    probs, labels, sigma, right = (column.repeat_interleave(times, 0) for column in columns)
+    repeated = scored(probs, labels, sigma=sigma, part_accuracy=right)
+    if "mass" in metric:  # whose bins are those of the sample
+        repeated.columns["mass index"] = bin_index(repeated.confidence, equal_mass(columns[0].amax(1), ECE_BINS))
+    torch.testing.assert_close(METRICS[metric](weighted), METRICS[metric](repeated), rtol=1e-9, atol=1e-12)
+
+
+def test_metrics_of_many_sets_of_weights_are_those_of_each(metric):
+    weights = torch.randint(0, 3, (4, 60), generator=torch.Generator().manual_seed(3)).double()
+    one = predictions(n=60)
+    together = METRICS[metric](replace(one, weights=weights))
+    alone = torch.cat([METRICS[metric](replace(one, weights=each[None])) for each in weights])
+    torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-12)
+
+
+def test_metrics_do_not_mind_the_order_of_the_examples(metric):
+    test = record()
+    turned = torch.randperm(200, generator=torch.Generator().manual_seed(3))
+    columns = (test.logits.double().softmax(1), test.labels, test.sigma, test.part_accuracy)
+    probs, labels, sigma, right = (column[turned] for column in columns)
+    permuted = scored(probs, labels, sigma=sigma, part_accuracy=right)
+    torch.testing.assert_close(METRICS[metric](permuted), METRICS[metric](predictions()), rtol=1e-9, atol=1e-12)
+
+
+UNDEFINED = {name for name in METRICS if name.startswith(("auroc", "fpr95"))}  # without both errors and right ones
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_metrics_of_certain_predictions_are_finite_or_have_nothing_to_tell_apart(metric, n, right):
+    labels = torch.arange(n) % 3
+    probs = torch.eye(3)[labels if right else (labels + 1) % 3]
+    value = score(probs, labels, metrics=[metric], sigma=torch.zeros(n), part_accuracy=torch.zeros(n))[metric]
+    assert math.isnan(value) if metric in UNDEFINED else math.isfinite(value)
+
+
+def test_metrics_of_uniform_predictions_are_finite(metric):
+    labels = torch.arange(12) % 4
+    probs = torch.full((12, 4), 0.25)
+    value = score(probs, labels, metrics=[metric], sigma=torch.ones(12), part_accuracy=torch.ones(12))[metric]
+    assert math.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels"),
+    [
+        (torch.randn(4, 3), [0] * 4),
+        (torch.full((4, 3), 1 / 3), [0] * 3),
+        (torch.full((4, 3), 1 / 3), [3] * 4),
+        (torch.full((4, 3), 1 / 3), [-1] * 4),
+        (torch.full((4, 3), math.nan), [0] * 4),
+        (torch.tensor([[math.inf, -math.inf, 1.0]]), [0]),
+        (torch.ones(4, 1), [0] * 4),
+        (torch.ones(0, 3), []),
+        (torch.ones(3), [0] * 3),
+    ],
+)
+def test_metrics_refuse_nonsense(metric, probs, labels):
+    n = len(probs)
+    with pytest.raises(VbsError):
+        score(
+            probs,
+            torch.tensor(labels, dtype=torch.int64),
+            metrics=[metric],
+            sigma=torch.ones(n),
+            part_accuracy=torch.ones(n),
+        )
+
+
+@pytest.mark.parametrize("sigma", [torch.ones(3), torch.full((4,), math.nan), torch.ones(4, 2)])
+def test_a_spread_must_be_one_finite_number_per_example(sigma):
+    with pytest.raises(VbsError, match="sigma"):
+        score(torch.full((4, 3), 1 / 3), [0] * 4, metrics=["auroc_sigma"], sigma=sigma)
+
+
+def test_a_metric_of_the_spread_says_what_it_lacks():
+    with pytest.raises(InvalidInput, match="no sigma; pass sigma="):
+        score(torch.full((4, 3), 1 / 3), [0] * 4, metrics=["auroc_sigma"])
 
 
 def test_score_has_the_keys_of_the_contract():
     test = record()
     expected = {"accuracy", "nll", "brier", "ece", "entropy", "kl_uniform"}
     assert set(score(test.logits.softmax(1), test.labels)) == expected
-
-
-@pytest.mark.parametrize("broken", [torch.full((4, 3), math.nan), torch.rand(4, 3).softmax(1)])
-def test_no_record_is_made_of_nonsense(broken):
-    with pytest.raises((InvalidInput, NotFinite)):
-        Logits.from_logits(broken)
 
 
 @pytest.mark.parametrize("noise", list(NOISES))

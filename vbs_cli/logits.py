@@ -7,7 +7,7 @@ of *parts* (N, K, *grid): N examples, K classes, and one or two axes of S sub-pr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -16,6 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput, NotFinite
+from vbs_cli.registry import unknown
+
+# What the spread can be taken of: functions of the window-pooled parts (N, K, S).
+SPREADS: dict[str, Callable[[Tensor], Tensor]] = {
+    "logits": lambda windows: windows,
+    "softmax": lambda windows: windows.softmax(1),
+    "relu": torch.relu,
+    "softplus": F.softplus,
+    "exp": lambda windows: windows.double().exp(),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,37 +58,59 @@ class Logits:
         return cls(as_tensor(logits), labels=as_labels(labels))
 
     @classmethod
-    def from_patches(cls, patches: Any, *, labels: Any = None, kernel: int = 1, keep_parts: bool = False) -> Logits:
+    def from_patches(
+        cls,
+        patches: Any,
+        *,
+        labels: Any = None,
+        kernel: int = 1,
+        spreads: Sequence[str] = (),
+        keep_parts: bool = False,
+    ) -> Logits:
         """Patch logits (N, K, T) or (N, K, H, W), the layout that a convolution returns.
 
         `kernel` is the window that neighbouring patches are averaged over (stride 1, no padding) before their
-        spread is taken; `logits` are always the mean over the single patches.
+        spread is taken; `logits` are always the mean over the single patches. `spreads` names further functions of
+        SPREADS whose spread the record is to have.
         """
         z = check_parts(as_tensor(patches))
         plain = cls.from_logits(pool(z), labels=labels)
-        windows, centre = centred_windows(z, kernel)
+        centred, centre = centred_windows(z, kernel)
+        windows = centred + centre
         return replace(
             plain,
-            sigma=spread(windows),
-            mean_softmax=(windows + centre).softmax(1).mean(2),
+            sigma=check_spread(deviation(centred), "logits"),
+            mean_softmax=windows.softmax(1).mean(2),
             part_accuracy=None if plain.labels is None else right_parts(z, plain.labels),
             parts=z if keep_parts else None,
+            extras={extra_sigma(of): spread_of(windows, of) for of in spreads},
         )
 
     @classmethod
-    def from_members(cls, members: Any, *, labels: Any = None, keep_parts: bool = False) -> Logits:
+    def from_members(
+        cls, members: Any, *, labels: Any = None, spreads: Sequence[str] = (), keep_parts: bool = False
+    ) -> Logits:
         """Logits of M ensemble members or dropout draws, (M, N, K)."""
         z = as_tensor(members)
         if z.ndim != 3:
             raise InvalidInput(f"members have shape {tuple(z.shape)}", hint="expected (M, N, K)")
-        return cls.from_patches(z.permute(1, 2, 0), labels=labels, keep_parts=keep_parts)
+        return cls.from_patches(z.permute(1, 2, 0), labels=labels, spreads=spreads, keep_parts=keep_parts)
 
-    def at_kernel(self, kernel: int) -> Logits:
-        """The same record with the spread over another window; needs the parts."""
+    def at_kernel(self, kernel: int, *, spreads: Sequence[str] = ()) -> Logits:
+        """The same record with its spreads over another window; needs the parts."""
         if self.parts is None:
             raise InvalidInput("this record keeps no parts", hint="make it with keep_parts=True")
-        record = Logits.from_patches(self.parts, labels=self.labels, kernel=kernel, keep_parts=True)
-        return replace(record, extras=self.extras)
+        record = Logits.from_patches(self.parts, labels=self.labels, kernel=kernel, spreads=spreads, keep_parts=True)
+        others = {name: value for name, value in self.extras.items() if name not in map(extra_sigma, SPREADS)}
+        return replace(record, extras={**others, **record.extras})
+
+    def sigma_of(self, spread: str) -> Tensor:
+        """sigma_bar of the logits or of another function of them, (N,)."""
+        found = self.sigma if spread == "logits" else self.extras.get(extra_sigma(spread))
+        if found is None:
+            how = "" if spread == "logits" else f" and spreads=({spread!r},)"
+            raise InvalidInput(f"this record has no spread of {spread}", hint=f"make it with from_patches{how}")
+        return found
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that is there, by name; the inverse of `from_tensors`."""
@@ -99,15 +131,18 @@ class Logits:
         return cls.from_tensors({name: torch.cat([column[name] for column in columns]) for name in columns[0]})
 
 
-def sigma_bar(patches: Any, kernel: int = 1) -> Tensor:
+def sigma_bar(patches: Any, kernel: int = 1, *, spread: str = "logits") -> Tensor:
     """Class mean of the sample standard deviation over window-pooled patches: (N, K, *grid) -> (N,).
 
-    The paper's equations 4 and 5 (left).
+    The paper's equations 4 and 5 (left); `spread` takes it of another function of the logits, one of SPREADS.
     """
-    return spread(centred_windows(check_parts(as_tensor(patches)), kernel)[0])
+    centred, centre = centred_windows(check_parts(as_tensor(patches)), kernel)
+    if spread == "logits":
+        return deviation(centred)
+    return spread_of(centred + centre, spread)
 
 
-def spread(windows: Tensor) -> Tensor:
+def deviation(windows: Tensor) -> Tensor:
     """Sample standard deviation over windows, mean over classes: (N, K, S) -> (N,).
 
     As a norm of deviations, which torch computes ten times as fast as its own standard deviation.
@@ -115,6 +150,25 @@ def spread(windows: Tensor) -> Tensor:
     deviations = windows - windows.mean(2, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(deviations, dim=2)
     return (norms / math.sqrt(windows.shape[2] - 1)).mean(1)
+
+
+def spread_of(windows: Tensor, spread: str) -> Tensor:
+    """sigma_bar of a function of the windows: (N, K, S) -> (N,)."""
+    if spread not in SPREADS:
+        raise unknown("spread", spread, SPREADS)
+    return check_spread(deviation(SPREADS[spread](windows)), spread)
+
+
+def extra_sigma(spread: str) -> str:
+    """Under which name a record keeps a spread other than that of the logits."""
+    return f"sigma_{spread}"
+
+
+def check_spread(sigma: Tensor, spread: str) -> Tensor:
+    """Refuse a spread that has overflowed, as that of exp does for large logits."""
+    if not torch.isfinite(sigma).all():
+        raise NotFinite(f"the spread of {spread} overflows", hint="scale the logits down, or take that of softmax")
+    return sigma
 
 
 def pool(z: Tensor) -> Tensor:
@@ -134,14 +188,17 @@ def centred_windows(z: Tensor, kernel: int) -> tuple[Tensor, Tensor]:
     if kernel > 1:
         for axis in range(2, z.ndim):
             windows = sliding_sums(windows, kernel, axis)
-        windows = windows / kernel ** (z.ndim - 2)
+        windows /= kernel ** (z.ndim - 2)
     return windows.flatten(2), centre
 
 
 def sliding_sums(z: Tensor, kernel: int, axis: int) -> Tensor:
     """Sums over `kernel` neighbours along an axis, which shrinks by kernel - 1."""
-    running = F.pad(z.movedim(axis, -1).cumsum(-1), (1, 0))
-    return (running[..., kernel:] - running[..., :-kernel]).movedim(-1, axis)
+    running = z.cumsum(axis)
+    rest = z.shape[axis] - kernel
+    sums = running.narrow(axis, kernel - 1, rest + 1).clone()
+    sums.narrow(axis, 1, rest).sub_(running.narrow(axis, 0, rest))
+    return sums
 
 
 def check_kernel(kernel: int, *, grid: Sequence[int]) -> None:

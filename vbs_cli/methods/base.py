@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from torch import Tensor
 
@@ -13,16 +13,23 @@ from vbs_cli.logits import Logits
 from vbs_cli.registry import Registry
 
 METHODS: Registry[type[Method]] = Registry("method")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Method(ABC):
     """Turns the record of a network into probabilities.
 
-    `model` names the network whose record it reads: "conventional" (parts are patches) or "dropout" (parts are draws).
+    `model` names whose record it reads: "conventional" (parts are patches), "dropout" (parts are draws) or "ensemble"
+    (parts are the conventional networks of all seeds).
     """
 
     model: ClassVar[str] = "conventional"
+
+    @property
+    def spreads(self) -> tuple[str, ...]:
+        """Spreads that it reads of a record beside the one of the logits; see `logits.SPREADS`."""
+        return ()
 
     def fit(self, val: Logits) -> Self:
         """The same method with its rules resolved to numbers on validation data; nothing to learn by default."""
@@ -35,14 +42,18 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class TemperatureMethod(Method):
-    """Divides the logits of each example by one positive number, so the predicted class stays as it was."""
+    """Divides the scores of each example by one positive number, so the predicted class stays as it was."""
 
     @abstractmethod
     def temperature(self, record: Logits) -> Tensor:
         """The divisor of each example: (N,) in float64."""
 
+    def scores(self, record: Logits) -> Tensor:
+        """What is divided: (N, K) in float64."""
+        return record.logits.double()
+
     def predict_proba(self, record: Logits) -> Tensor:
-        return (record.logits.double() / self.temperature(record)[:, None]).softmax(1)
+        return (self.scores(record) / self.temperature(record)[:, None]).softmax(1)
 
 
 def need_labels(record: Logits) -> Tensor:
@@ -57,3 +68,17 @@ def need(value: Tensor | None, what: str) -> Tensor:
     if value is None:
         raise InvalidInput(f"this record has no {what}", hint="make it with from_patches or from_members")
     return value
+
+
+def need_fitted(value: T | None, what: str) -> T:
+    """What `fit` would have found."""
+    if value is None:
+        raise InvalidInput(f"{what} is not fitted", hint="call fit on validation logits first")
+    return value
+
+
+def need_classes(record: Logits, classes: int, what: str) -> Logits:
+    """A record with as many classes as the method was fitted on."""
+    if record.classes != classes:
+        raise InvalidInput(f"{what} was fitted on {classes} classes, this record has {record.classes}")
+    return record

@@ -3,66 +3,131 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
-from vbs_cli.methods.base import METHODS, TemperatureMethod, need_labels
+from vbs_cli.methods.averaging import averaged
+from vbs_cli.methods.base import METHODS, TemperatureMethod, need_fitted, need_labels
 
 # Where the optimum lies at infinity (every validation example right) or at zero (scores that mislead), the search
 # ends at these bounds and says so through `converged`.
 COLDEST, HOTTEST = 1e-2, 1e3
+SOLVERS = ("exact", "adam")
+TINY = torch.finfo(torch.float64).tiny
 
 
 @METHODS.register("temperature")
 @dataclass(frozen=True)
 class TemperatureScaling(TemperatureMethod):
-    """softmax(l / value)."""
+    """softmax(l / value). `solver` is "exact", or "adam" for the recipe of the paper's section 4."""
 
     value: float | None = None
     converged: bool | None = None
+    solver: str = "exact"
+
+    def __post_init__(self) -> None:
+        if self.solver not in SOLVERS:
+            raise InvalidInput(f"unknown solver {self.solver!r}", hint=f"known: {', '.join(SOLVERS)}")
 
     def fit(self, val: Logits) -> Self:
-        value, converged = fit_temperature(val.logits, need_labels(val))
+        solve = fit_temperature if self.solver == "exact" else fit_by_adam
+        value, converged = solve(self.scores(val), need_labels(val))
         return replace(self, value=value, converged=converged)
 
     def temperature(self, record: Logits) -> Tensor:
-        if self.value is None:
-            raise InvalidInput("temperature scaling is not fitted", hint="call fit on validation logits first")
-        return torch.full((len(record),), self.value, dtype=torch.float64)
+        value = need_fitted(self.value, "temperature scaling")
+        return torch.full((len(record),), value, dtype=torch.float64)
 
 
-def fit_temperature(logits: Tensor, labels: Tensor, *, max_steps: int = 100) -> tuple[float, bool]:
+@METHODS.register("temperature-ensemble")
+@dataclass(frozen=True)
+class TemperatureEnsemble(TemperatureScaling):
+    """A deep ensemble whose averaged prediction is tempered: softmax(log p / value), p the mean of the softmaxes."""
+
+    model: ClassVar[str] = "ensemble"
+
+    def scores(self, record: Logits) -> Tensor:
+        return averaged(record).clamp(min=TINY).log()
+
+
+def fit_temperature(logits: Tensor, labels: Tensor) -> tuple[float, bool]:
     """The temperature of least NLL and whether it lies inside the bounds: (N, K), (N,) -> (T, converged).
 
-    With b = 1 / T the NLL is convex; its slope in b is mean(E_p[l] - l_y) and its curvature mean(Var_p[l]), p the
-    softmax of b * l. Newton steps on the slope, kept inside a shrinking bracket by bisection in log b.
+    Every eighth example is solved first and tells where to begin, so that few steps need all of them.
     """
-    scores = logits.double()
-    scores = scores - scores.max(1, keepdim=True).values
-    target = scores.gather(1, labels[:, None]).mean()
+    scores = logits.to(torch.float64, copy=True)
+    scores -= scores.amax(1, keepdim=True)
+    target = scores.gather(1, labels[:, None]).squeeze(1)
+    if not scores.any():
+        return 1.0, True
+    few = slice(None, None, 8)
+    work = torch.empty_like(scores)
+    begin, _ = newton(scores[few].contiguous(), float(target[few].mean()), 1.0, work, tolerance=1e-2)
+    b, converged = newton(scores, float(target.mean()), begin, work)
+    return 1 / b, converged
 
-    def slope(b: float) -> tuple[float, float]:
-        p = (b * scores).softmax(1)
-        mean = (p * scores).sum(1)
-        variance = (p * scores.square()).sum(1) - mean.square()
-        return float(mean.mean() - target), float(variance.mean())
 
-    low, high = 1 / HOTTEST, 1 / COLDEST
-    if slope(low)[0] >= 0:
-        return HOTTEST, False
-    if slope(high)[0] <= 0:
-        return COLDEST, False
-    b = 1.0
-    for _ in range(max_steps):
-        gradient, curvature = slope(b)
-        low, high = (b, high) if gradient < 0 else (low, b)
-        step = b - gradient / curvature if curvature > 0 else low
+def newton(
+    scores: Tensor, target: float, b: float, work: Tensor, *, tolerance: float = 3e-7, max_steps: int = 100
+) -> tuple[float, bool]:
+    """The inverse temperature b of least NLL: scores (N, K) with row maxima of 0, the mean score of the labels.
+
+    The NLL is convex in b, so Newton steps on its slope find the minimum; a bracket that shrinks with every slope seen
+    and bisection in log b catch the steps that lead astray. The last step is one that moved b by at most `tolerance`
+    of itself: the error that it leaves is about the square of that.
+    """
+    lowest, highest = 1 / HOTTEST, 1 / COLDEST
+    low, high = lowest / 2, highest * 2
+    for count in range(max_steps):
+        gradient, curvature = slope(scores, target, b, work[: len(scores)])
+        if gradient == 0 and curvature > 0:
+            return b, True
+        if (b == lowest and gradient > 0) or (b == highest and gradient <= 0):
+            return b, False
+        # Where every example is right and p has become exact, slope and curvature are zero: the way is still up.
+        low, high = (low, b) if gradient > 0 else (b, high)
+        # Towards an optimum at infinity Newton steps never grow; see at once whether the bound is on this side of it.
+        endless = curvature == 0 or (count >= 10 and high > highest)
+        step = highest if endless else min(max(b - gradient / curvature, b / 8, lowest), 8 * b, highest)
         following = step if low < step < high else (low * high) ** 0.5
-        if abs(following - b) <= 4 * torch.finfo(torch.float64).eps * b:
-            return 1 / following, True
+        if abs(following - b) <= tolerance * b:
+            return following, True
         b = following
-    return 1 / b, False
+    return b, False
+
+
+def slope(scores: Tensor, target: float, b: float, work: Tensor) -> tuple[float, float]:
+    """First and second derivative of the NLL in b: mean(E_p[l] - l_y) and mean(Var_p[l]), p the softmax of b * l.
+
+    In the memory of `work`: torch's own softmax is several times slower over a few classes.
+    """
+    torch.mul(scores, b, out=work).exp_()
+    total = work.sum(1)
+    first = work.mul_(scores).sum(1) / total
+    second = work.mul_(scores).sum(1) / total
+    return float(first.mean()) - target, float((second - first.square()).mean())
+
+
+def fit_by_adam(logits: Tensor, labels: Tensor) -> tuple[float, bool]:
+    """The paper's recipe: from T = 1, ten epochs of Adam at 0.01 in batches of 64: (N, K), (N,) -> (T, converged).
+
+    Converged tells whether the last epoch moved T by less than a percent.
+    """
+    rng = torch.Generator().manual_seed(0)
+    value = torch.ones((), dtype=logits.dtype, requires_grad=True)
+    optimizer = torch.optim.Adam([value], lr=0.01)
+    before = value.item()
+    for _ in range(10):
+        before = value.item()
+        for batch in torch.split(torch.randperm(len(labels), generator=rng), 64):
+            optimizer.zero_grad()
+            F.cross_entropy(logits[batch] / value, labels[batch]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            with torch.no_grad():
+                value.clamp_(COLDEST, HOTTEST)
+    return value.item(), abs(value.item() - before) < 0.01 * before

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,10 +14,27 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.logits import Logits
-from vbs_cli.methods.base import METHODS, TemperatureMethod, need, need_labels
+from vbs_cli.logits import SPREADS, Logits
+from vbs_cli.methods.base import METHODS, TemperatureMethod, need_labels
+from vbs_cli.registry import unknown
 
 LEARNED = "nll"
+# Divided by more, logits differ by less than double precision can tell and the predicted class would be lost.
+HOTTEST = 1e12
+
+
+def affine(sigma: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
+    """alpha * (sigma_bar + beta): the paper's equation 5."""
+    return alpha * (sigma + beta)
+
+
+def exponential(sigma: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
+    """(1 + alpha)^(sigma_bar - 1) + beta."""
+    return (1 + alpha) ** (sigma - 1) + beta
+
+
+Map = Callable[..., Tensor]
+MAPS: dict[str, Map] = {"affine": affine, "exponential": exponential}
 
 
 @METHODS.register("vbs")
@@ -27,10 +45,15 @@ class VarianceSmoothing(TemperatureMethod):
     `beta` is a number, or a rule that `fit` resolves on validation sigma_bar: "mean" is minus their mean, "mean+0.5"
     adds a half to that, "qNN" is minus their NNth percentile, and "nll" learns alpha and beta by least NLL. The paper
     prints "mean+0.5" without the minus sign, with which everything would be smoothed.
+
+    `spread` names what sigma_bar is taken of: "logits", or their "softmax", "relu", "softplus" or "exp". `map` is
+    "affine" or "exponential": (1 + alpha)^(sigma_bar - 1) + beta in place of alpha * (sigma_bar + beta).
     """
 
     alpha: float = 1.0
     beta: float | str = "mean+0.5"
+    spread: str = "logits"
+    map: str = "affine"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha) and self.alpha > 0):
@@ -39,13 +62,21 @@ class VarianceSmoothing(TemperatureMethod):
             check_rule(self.beta)
         elif not math.isfinite(self.beta):
             raise InvalidInput(f"beta is {self.beta}", hint="give a finite number or a rule such as q75")
+        if self.spread not in SPREADS:
+            raise unknown("spread", self.spread, SPREADS)
+        if self.map not in MAPS:
+            raise unknown("map", self.map, MAPS)
+
+    @property
+    def spreads(self) -> tuple[str, ...]:
+        return () if self.spread == "logits" else (self.spread,)
 
     def fit(self, val: Logits) -> Self:
         if not isinstance(self.beta, str):
             return self
-        sigma = need(val.sigma, "spread").double()
+        sigma = val.sigma_of(self.spread).double()
         if self.beta == LEARNED:
-            alpha, beta = learn(val.logits.double(), sigma, need_labels(val))
+            alpha, beta = learn(self.scores(val), sigma, need_labels(val), MAPS[self.map])
             return replace(self, alpha=alpha, beta=beta)
         return replace(self, beta=resolve_rule(self.beta, sigma))
 
@@ -53,12 +84,31 @@ class VarianceSmoothing(TemperatureMethod):
         """sigma_tilde, never below one."""
         if isinstance(self.beta, str):
             raise InvalidInput(f"beta is still the rule {self.beta!r}", hint="call fit on validation logits first")
-        return sigma_tilde(need(record.sigma, "spread").double(), alpha=self.alpha, beta=self.beta)
+        alpha, beta = torch.tensor([self.alpha, self.beta], dtype=torch.float64)
+        return sigma_tilde(MAPS[self.map], record.sigma_of(self.spread).double(), alpha, beta)
 
 
-def sigma_tilde(sigma: Tensor, *, alpha: float, beta: float) -> Tensor:
-    """max(alpha * (sigma_bar + beta), 1): (N,) -> (N,)."""
-    return (alpha * (sigma + beta)).clamp(min=1.0)
+@METHODS.register("vbs-dropout")
+@dataclass(frozen=True)
+class DropoutSmoothing(VarianceSmoothing):
+    """The same on the spread between the draws of MC-dropout, whose mean logits it smooths."""
+
+    model: ClassVar[str] = "dropout"
+    beta: float | str = "q75"
+
+
+@METHODS.register("vbs-ensemble")
+@dataclass(frozen=True)
+class EnsembleSmoothing(VarianceSmoothing):
+    """The same on the spread between the members of an ensemble, whose mean logits it smooths."""
+
+    model: ClassVar[str] = "ensemble"
+    beta: float | str = "q75"
+
+
+def sigma_tilde(curve: Map, sigma: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """The map of sigma_bar, at least one: (N,) -> (N,)."""
+    return curve(sigma, alpha=alpha, beta=beta).clamp(1.0, HOTTEST)
 
 
 def check_rule(rule: str) -> None:
@@ -75,19 +125,34 @@ def resolve_rule(rule: str, sigma: Tensor) -> float:
     return -float(sigma.mean()) + (0.5 if rule == "mean+0.5" else 0.0)
 
 
-def learn(logits: Tensor, sigma: Tensor, labels: Tensor) -> tuple[float, float]:
+def learn(scores: Tensor, sigma: Tensor, labels: Tensor, curve: Map) -> tuple[float, float]:
     """alpha and beta of least NLL: (N, K), (N,), (N,) -> two numbers.
 
-    The objective has kinks where examples cross sigma_tilde = 1, and a plateau where none does, so a derivative-free
-    search starts from several thresholds and the best end wins.
+    The objective has kinks where examples cross sigma_tilde = 1, and is flat where none does, so the search by
+    gradients starts from several thresholds, the best end wins, and a simplex, which minds no kink, goes on from there.
     """
 
-    def nll(point: np.ndarray) -> float:
-        s = sigma_tilde(sigma, alpha=math.exp(point[0]), beta=float(point[1]))
-        return float(torch.nn.functional.cross_entropy(logits / s[:, None], labels))
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        at = torch.tensor(point, requires_grad=True)
+        s = sigma_tilde(curve, sigma, at[0].exp(), at[1])
+        nll, slope = tempered_nll(scores, 1 / s.detach(), labels)
+        s.backward(-slope / s.detach().square() / len(labels))  # type: ignore[no-untyped-call]
+        assert at.grad is not None
+        return nll, at.grad.numpy()
 
     starts = [np.array([0.0, -float(q)]) for q in np.quantile(sigma.numpy(), [0.0, 0.5, 0.75, 0.95])]
-    options = {"xatol": 1e-8, "fatol": 1e-12, "maxiter": 2000}
-    found = [minimize(nll, start, method="Nelder-Mead", options=options) for start in starts]
-    best = min(found, key=lambda result: float(result.fun))
-    return math.exp(best.x[0]), float(best.x[1])
+    bounds = [(math.log(1e-3), math.log(1e3)), (None, None)]
+    ends = [minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+    best = min(ends, key=lambda end: float(end.fun))
+    simplex = {"xatol": 1e-6, "fatol": 1e-12, "maxiter": 400}
+    end = minimize(lambda point: objective(point)[0], best.x, method="Nelder-Mead", bounds=bounds, options=simplex)
+    return math.exp(end.x[0]), float(end.x[1])
+
+
+def tempered_nll(scores: Tensor, b: Tensor, labels: Tensor) -> tuple[float, Tensor]:
+    """Mean NLL of softmax(b * l) and the slope of each example's in its b: (N, K), (N,), (N,) -> number, (N,)."""
+    scaled = b[:, None] * scores
+    p = scaled.softmax(1)
+    of_label = scores.gather(1, labels[:, None]).squeeze(1)
+    nll = torch.nn.functional.cross_entropy(scaled, labels)
+    return float(nll), (p * scores).sum(1) - of_label
