@@ -17,6 +17,8 @@ from vbs_cli import __version__
 from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
 from vbs_cli.cli import main
+from vbs_cli.methods import METHODS
+from vbs_cli.metrics import METRICS
 from vbs_cli.run import Recipe, Store, locked
 from vbs_cli.settings import PROTOCOLS
 
@@ -71,7 +73,47 @@ def test_evaluate_gives_the_rows_of_the_table_as_json(workplace, vbs):
     result = json.loads(done.out)
     assert (result["schema"], result["command"]) == (1, "evaluate")
     assert set(result["rows"][0]) == {"dataset", "source", "seed", "method", "noise", "level", "metric", "value"}
-    assert len(result["rows"]) == 2 * 4 * 8
+    assert len(result["rows"]) == 2 * 4 * len(METRICS)
+    columns = {"dataset", "source", "noise", "level", "method", "baseline", "metric", "value", "low", "high"}
+    assert set(result["intervals"][0]) == columns
+
+
+def test_evaluate_shows_intervals_differences_and_what_chance_would_score(workplace, vbs):
+    done = vbs(workplace, "evaluate", "-q")
+    lines = done.out.splitlines()
+    assert lines[1].split() == ["method", "accuracy", "nll", "brier", "ece", "by", "chance", "entropy"]
+    assert re.fullmatch(r"conventional( +\d\.\d{3} ± \d\.\d{3}){4} +\d\.\d{3} +\d\.\d{3} ± \d\.\d{3} *", lines[2])
+    assert lines[6].startswith("less conventional")
+    assert re.match(r"temperature +[+-]\d\.\d{3} \[[+-]\d\.\d{3}, [+-]\d\.\d{3}\]", lines[8])
+    other = vbs(workplace, "evaluate", "-q", "--against", "vbs")
+    assert "less vbs" in other.out
+    wrong = vbs(workplace, "evaluate", "-q", "--against", "vsb")
+    assert (wrong.code, wrong.err) == (2, "error: unknown method 'vsb'; did you mean 'vbs'?\n")
+
+
+def test_all_methods_are_compared_on_request(workplace, vbs):
+    done = vbs(workplace, "evaluate", "--methods", "all", "--json")
+    assert done.code == 0, done.err
+    assert {row["method"] for row in json.loads(done.out)["rows"]} == set(METHODS)
+    shown = vbs(workplace, "calibrate")
+    assert "4 rows of numbers" in shown.out
+    assert vbs(workplace, "report").code == 0
+
+
+def test_options_of_methods_are_given_by_name(workplace, vbs):
+    done = vbs(workplace, "calibrate", "--option", "temperature.solver=adam", "--option", "vbs.beta=-0.5", "--json")
+    rows = json.loads(done.out)["rows"]
+    values = {(row["method"], row["parameter"]): row["value"] for row in rows if row["seed"] == 0}
+    assert values["temperature", "solver"] == "adam"
+    assert values["vbs", "beta"] == -0.5
+    for wrong, said in (
+        ("vbs.gamma=1", "unknown option of vbs 'gamma'"),
+        ("vbs", "write METHOD.NAME=VALUE"),
+        ("vbs.spread=logit", "did you mean 'logits'"),
+    ):
+        refused = vbs(workplace, "calibrate", "--option", wrong)
+        assert refused.code == 2
+        assert said in refused.err
 
 
 def test_status_tells_artifact_and_state(workplace, vbs):

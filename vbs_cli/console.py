@@ -34,10 +34,17 @@ class Console:
         self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
         self.progress: Progress = Progress() if quiet else Reporter(self.err, verbose=verbose)
 
-    def show(self, command: str, rows: Sequence[Mapping[str, Any]], *renderables: Any) -> None:
-        """The result of a command: the rows with --json, else the renderables."""
+    def show(
+        self,
+        command: str,
+        rows: Sequence[Mapping[str, Any]],
+        *renderables: Any,
+        more: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    ) -> None:
+        """The result of a command: the rows (and `more` rows under names of their own) with --json, else the rest."""
         if self.json:
-            result = {"schema": 1, "command": command, "rows": [plain(row) for row in rows]}
+            tables = {"rows": rows, **(more or {})}
+            result = {"schema": 1, "command": command, **{name: [plain(r) for r in t] for name, t in tables.items()}}
             sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
             return
         for renderable in renderables:

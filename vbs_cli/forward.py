@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ def run_patches(
     kernel: int,
     noise: str = "",
     level: float = 0.0,
+    spreads: Sequence[str] = (),
     keep_parts: bool = False,
     device: torch.device | str = "cpu",
     advance: Callable[[int], None] = lambda count: None,
@@ -35,7 +36,7 @@ def run_patches(
     for block, x, y in noisy_blocks(split, noise, level):
         z = torch.cat([model(part.to(device)).cpu() for part in torch.split(x, CHUNK)])
         check_logits(pool(z), start=block * BLOCK)
-        records.append(Logits.from_patches(z, labels=y, kernel=kernel, keep_parts=keep_parts))
+        records.append(Logits.from_patches(z, labels=y, kernel=kernel, spreads=spreads, keep_parts=keep_parts))
         advance(len(y))
     return Logits.concat(records)
 
@@ -49,6 +50,7 @@ def run_draws(
     seed: int,
     noise: str = "",
     level: float = 0.0,
+    spreads: Sequence[str] = (),
     keep_parts: bool = False,
     device: torch.device | str = "cpu",
     advance: Callable[[int], None] = lambda count: None,
@@ -73,7 +75,7 @@ def run_draws(
         use_generator(after, None)
         draws_of_block = torch.cat(parts, 1)
         check_logits(draws_of_block.mean(0), start=block * BLOCK)
-        records.append(Logits.from_members(draws_of_block, labels=y, keep_parts=keep_parts))
+        records.append(Logits.from_members(draws_of_block, labels=y, spreads=spreads, keep_parts=keep_parts))
         advance(len(y))
     return Logits.concat(records)
 

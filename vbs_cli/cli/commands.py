@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,8 @@ from rich.markup import escape
 
 from vbs_cli.cli.shell import Shell, command
 from vbs_cli.console import table
+from vbs_cli.errors import InvalidInput
+from vbs_cli.registry import unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +36,7 @@ TRAINING = {
     "lr": Annotated[float | None, typer.Option(help="Learning rate.", show_default=False)],
 }
 METHODS = {
-    "methods": Annotated[str | None, typer.Option(help="Methods to compare, by commas.", show_default=False)],
+    "methods": Annotated[str | None, typer.Option(help="Methods to compare, by commas, or all.", show_default=False)],
     "kernel": Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)],
 }
 SWEEP = {
@@ -44,6 +46,10 @@ SWEEP = {
 
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", help="METHOD.NAME=VALUE, e.g. vbs.spread=softmax; repeat for several.")
+]
+Against = Annotated[str | None, typer.Option(help="Method to show differences from.", show_default=False)]
 Noises = Annotated[
     list[str] | None, typer.Option("--noise", help="gaussian, speckle; repeat or 'all'.", show_default=False)
 ]
@@ -97,27 +103,30 @@ def train(shell: Shell) -> None:
 
 
 @command(app, "calibrate", "vbs calibrate", "vbs calibrate --methods conventional,vbs --beta q75", settings=METHODS)
-def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None) -> None:
+def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, option: Options = None) -> None:
     """Fit the methods of every seed on its validation logits."""
     from vbs_cli.stages import calibrate as stage
 
-    with shell.job(options=vbs_options(alpha, beta)) as job:
+    with shell.job(options=method_options(alpha, beta, option or ())) as job:
         if shell.dry_run:
             return shell.plan(job, [stage.target(job)])
         rows = stage.rows(stage.calibrate(job))
     shell.show(rows, table(["seed", "method", "parameter", "value"], [[number(v) for v in r.values()] for r in rows]))
 
 
-@command(app, "evaluate", "vbs evaluate", "vbs evaluate --run runs/radio --json")
-def evaluate(shell: Shell) -> None:
+@command(app, "evaluate", "vbs evaluate", "vbs evaluate --methods all --against temperature", settings=METHODS)
+def evaluate(shell: Shell, against: Against = None) -> None:
     """Score every method on the test split and on every sweep that is cached."""
+    from vbs_cli.plots.summary import Condition
     from vbs_cli.stages import evaluate as stage
 
     with shell.job() as job:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
         metrics = stage.evaluate(job)
-    show_metrics(shell, metrics[metrics["noise"] == "clean"])
+        intervals = job.run.intervals
+    clean = Condition("clean", 0.0)
+    show_metrics(shell, clean.of(metrics), clean.of(intervals), against=against)
 
 
 @command(
@@ -133,7 +142,8 @@ def noise_sweep(shell: Shell, noise: Noises = None) -> None:
         if shell.dry_run:
             return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises)))
         metrics = sweep(job, noises)
-    show_metrics(shell, metrics)
+        intervals = job.run.intervals
+    show_metrics(shell, metrics, intervals[intervals["noise"].isin(noises)])
 
 
 @command(app, "plot", "vbs plot", "vbs plot reliability shift --format pdf")
@@ -185,8 +195,8 @@ def run(shell: Shell) -> None:
         if shell.dry_run:
             return shell.plan(job, status.plan(job))
         path = run_all(job)
-        metrics = job.run.metrics
-    show_metrics(shell, metrics, f"report: {path}")
+        metrics, intervals = job.run.metrics, job.run.intervals
+    show_metrics(shell, metrics, intervals, f"report: {path}")
 
 
 @command(app, "status", "vbs status", "vbs status --run runs/radio --json", without=("force", "dry_run"))
@@ -204,53 +214,89 @@ def status(shell: Shell) -> None:
     shell.show(rows, f"{path}: {total}", *([table(["artifact", "state", "why"], lines)] if lines else []))
 
 
-@command(app, "bench", "vbs bench --batch 128", "vbs bench --batch 1 --json", without=("force", "dry_run"))
+@command(app, "bench", "vbs bench --batch 128", "vbs bench methods --markdown", without=("force", "dry_run"))
 def bench(
     shell: Shell,
+    what: Annotated[str, typer.Argument(help="network (a prediction of each method) or methods.")] = "network",
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The table in Markdown.")] = False,
 ) -> None:
-    """Measure what a prediction of each method costs in memory, time and FLOPs."""
-    import pandas as pd
-
-    from vbs_cli.plots.summary import COST_COLUMNS, cost_lines
-    from vbs_cli.stages.bench import Plan, bench_protocol, bench_run
+    """Measure what a prediction of each method costs, or how fast its kernels are beside those of other libraries."""
+    from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
+    from vbs_cli.stages.bench import Plan, bench_methods, bench_protocol, bench_run
 
     plan = Plan(batch=batch, draws=draws, repeats=repeats)
-    if shell.has_run():
+    if what not in ("network", "methods"):
+        raise unknown("bench", what, ("network", "methods"))
+    if what == "methods":
+        rows = bench_methods(shell.console.progress)
+    elif shell.has_run():
         with shell.job() as job:
             rows = bench_run(job, plan)
     else:
         rows = bench_protocol(shell.settings(), plan, device=shell.device, progress=shell.console.progress)
-    shell.show(rows, table(COST_COLUMNS, cost_lines(pd.DataFrame(rows))))
+    columns, lines = (KERNEL_COLUMNS, kernel_lines(rows)) if what == "methods" else (COST_COLUMNS, cost_lines(rows))
+    shell.show(rows, escape(markdown_table(columns, lines)) if markdown else table(columns, lines))
 
 
-def vbs_options(alpha: float | None, beta: str | None) -> dict[str, Any] | None:
-    """Options of the method from its flags; a beta that reads as a number is one."""
-    options: dict[str, Any] = {} if alpha is None else {"alpha": alpha}
-    if beta is not None:
+def method_options(alpha: float | None, beta: str | None, given: Sequence[str]) -> dict[str, dict[str, Any]] | None:
+    """Options of the methods from flags; a value that reads as a number is one."""
+    found: dict[str, dict[str, Any]] = {}
+    texts = [f"vbs.{name}={value}" for name, value in (("alpha", alpha), ("beta", beta)) if value is not None]
+    for text in (*given, *texts):
+        name, equals, value = text.partition("=")
+        method, dot, option = name.partition(".")
+        if not (equals and dot):
+            raise InvalidInput(f"--option {text}", hint="write METHOD.NAME=VALUE, such as vbs.spread=softmax")
+        found.setdefault(method.strip(), {})[option.strip()] = number_or_text(value.strip())
+    return found or None
+
+
+def number_or_text(value: str) -> int | float | str:
+    for kind in (int, float):
         try:
-            options["beta"] = float(beta)
+            return kind(value)
         except ValueError:
-            options["beta"] = beta
-    return {"vbs": options} if options else None
+            continue
+    return value
 
 
 def number(value: Any) -> Any:
+    """A number to four digits; of a table of numbers, its size."""
+    from vbs_cli.plots.summary import sized
+
+    if isinstance(value, (list, tuple)):
+        return sized(value)
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
-def show_metrics(shell: Shell, metrics: pd.DataFrame, *after: str) -> None:
-    """Mean and deviation over the seeds, one table per condition; the rows themselves with --json."""
-    from vbs_cli.plots.summary import SCORES, conditions, score_lines
+def show_metrics(
+    shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, *after: str, against: str | None = None
+) -> None:
+    """A table of scores and one of differences per condition; the rows themselves with --json."""
+    from vbs_cli.plots.summary import DIFFERENCES, INTERVAL_COLUMNS, conditions, difference_lines, interval_lines
 
-    rows: list[dict[str, Any]] = metrics.to_dict("records")  # type: ignore[assignment]
-    seeds = {condition.name: condition.of(metrics)["seed"].nunique() for condition in conditions(metrics)}
+    methods = list(intervals["method"].unique())
+    if against is not None and against not in methods:
+        raise unknown("method", against, methods)
+    baseline = against or ("conventional" if "conventional" in methods else methods[0])
     shown: list[Any] = []
-    for condition, lines in groupby(score_lines(metrics), key=lambda line: line[0]):
-        count = seeds[condition]
-        origin = f"{count} seed{'s' if count > 1 else ''}, {metrics['source'].iloc[0]}"
-        body = table(["method", *SCORES], [line[1:] for line in lines])
-        shown += [f"[bold]{escape(condition)}[/], {escape(origin)}", body, ""]
-    shell.show(rows, *shown, *after)
+    for condition in conditions(intervals):
+        scores = interval_lines(condition.of(metrics), condition.of(intervals))
+        shown += [heading(condition.name, condition.of(metrics)), table(INTERVAL_COLUMNS, scores)]
+        differences = difference_lines(condition.of(intervals), baseline)
+        if differences:
+            shown += [f"less {baseline}:", table(["", *DIFFERENCES], differences)]
+        shown.append("")
+    more = {"intervals": intervals.to_dict("records")}
+    shell.show(metrics.to_dict("records"), *shown, *after, more=more)  # type: ignore[arg-type]
+
+
+def heading(condition: str, metrics: pd.DataFrame) -> str:
+    from vbs_cli.plots.summary import count_seeds
+
+    seeds = count_seeds(metrics)
+    origin = f"{seeds} seed{'s' if seeds > 1 else ''}, {metrics['source'].iloc[0]}"
+    return f"[bold]{escape(condition)}[/], {escape(origin)}"

@@ -106,6 +106,10 @@ class Shell:
             where = path if path is not None else self.runs_dir
             raise MissingArtifact(f"no run in {where}", hint="vbs run, or vbs train --dataset radio")
         settings = resolve(given, saved)
+        if "all" in settings.methods:
+            from vbs_cli.methods import METHODS
+
+            settings = replace(settings, methods=tuple(METHODS))
         path = path or self.runs_dir / settings.dataset
         return Run(path, settings, Store(path))
 
@@ -128,8 +132,13 @@ class Shell:
         rows = status(job, targets)
         self.show(rows, table(["artifact", "state", "why"], [list(row.values()) for row in rows]))
 
-    def show(self, rows: Sequence[Mapping[str, Any]], *renderables: Any) -> None:
-        self.console.show(self.command, rows, *renderables)
+    def show(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        *renderables: Any,
+        more: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    ) -> None:
+        self.console.show(self.command, rows, *renderables, more=more)
 
 
 COMMON: dict[str, tuple[Any, Any]] = {

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from vbs_cli.plots.base import in_order, listed
 from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, panels, title
 from vbs_cli.plots.style import LINE_WIDTH, MARKER_SIZE, Style, method_style
+from vbs_cli.plots.summary import count_seeds
 
 LEVEL = "noise level λ"
 FEW_LEVELS = 8  # up to here every point of a line gets its marker
@@ -24,7 +25,7 @@ def spread(rows: pd.DataFrame, *, x: str, y: str) -> pd.DataFrame:
 
 def seeds_note(rows: pd.DataFrame, shown: str) -> str:
     """What a line and what surrounds it mean; for a single seed there is nothing to surround it."""
-    n_seeds = rows["seed"].nunique()
+    n_seeds = count_seeds(rows)
     return "one seed" if n_seeds == 1 else f"line: mean over {n_seeds} seeds, {shown}"
 
 

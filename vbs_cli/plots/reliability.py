@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from vbs_cli.plots.base import FIGURES, Tables, in_order, require
 from vbs_cli.plots.canvas import COLUMN, PAGE, TEXT, footnote, legend_above, name_axes, panels, title
 from vbs_cli.plots.style import FAINT, INK, MARKER_SIZE, Style, method_style
-from vbs_cli.plots.summary import plus_minus
+from vbs_cli.plots.summary import count_seeds, plus_minus
 
 HATCH = "//////"
 TARGET: dict[str, Any] = {"colors": "#999999", "lw": 1.0, "zorder": 1.6}
@@ -60,7 +60,7 @@ def reliability(tables: Tables) -> Figure:
 
 def seeds_of_boxes(rows: pd.DataFrame) -> str:
     """What a box means."""
-    n_seeds = rows["seed"].nunique()
+    n_seeds = count_seeds(rows)
     if n_seeds == 1:
         return "one seed: each mark is its accuracy"
     return f"box: quartiles over {n_seeds} seeds, whiskers: lowest to highest, mark: median; counts: mean"
@@ -159,7 +159,7 @@ def reliability_methods(tables: Tables) -> Figure:
             end_column(axes[2 * row - 1][column])
     name_axes(axes, x="confidence", y=["accuracy", "count"] * n_rows)
     legend_above(figure, legend_of_panels())
-    n_seeds = rows["seed"].nunique()
+    n_seeds = count_seeds(rows)
     note = "one seed" if n_seeds == 1 else f"accuracy, confidence, count: means over {n_seeds} seeds"
     footnote(figure, rows, note)
     return figure

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 
 from vbs_cli.plots.base import FIGURES, Tables
 from vbs_cli.plots.style import method_style
-from vbs_cli.plots.summary import SCORES, plus_minus, summary
+from vbs_cli.plots.summary import SCORES, count_seeds, plus_minus, sized, summary
 from vbs_cli.plots.verdict import verdict
 
 SCORE_NAMES = {"accuracy": "Accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", "entropy": "Entropy"}
@@ -60,7 +60,7 @@ def render(data: ReportData) -> str:
         dataset=data.dataset,
         source=data.source,
         simulated=data.source.lower().startswith("simulated"),
-        n_seeds=metrics["seed"].nunique(),
+        n_seeds=count_seeds(metrics),
         verdict=verdict(metrics),
         scores=[SCORE_NAMES[score] for score in SCORES],
         results=list(result_groups(summary(metrics))),
@@ -111,6 +111,8 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{prefix}{key}.")
+        elif isinstance(value, (list, tuple)) and value and isinstance(value[0], (float, list, tuple)):
+            yield f"{prefix}{key}", sized(value)
         else:
             text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
             yield f"{prefix}{key}", text

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 SCORES = ("accuracy", "nll", "brier", "ece", "entropy")
+INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", "by chance", "entropy")
+DIFFERENCES = ("nll", "brier", "ece")
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,24 @@ class Condition:
         return metrics[(metrics["noise"] == self.noise) & (metrics["level"] == self.level)]
 
 
+def count_seeds(rows: pd.DataFrame) -> int:
+    """Of how many seeds a table tells; what was made from all seeds together (seed -1) is none of its own."""
+    seeds = rows["seed"]
+    return int(seeds[seeds >= 0].nunique()) or 1
+
+
+def sized(values: Sequence[Any]) -> str:
+    """A table of numbers by its size: "20 numbers", "20 rows of numbers"."""
+    rows = len(values) > 0 and isinstance(values[0], (list, tuple))
+    return f"{len(values)} {'rows of numbers' if rows else 'numbers'}"
+
+
 def conditions(metrics: pd.DataFrame, level: float = 0.5) -> list[Condition]:
-    """Clean first, then every noise at its level nearest to `level` (of two equally near, the lower)."""
+    """Clean first, then every noise at its level above zero nearest to `level` (of two equally near, the lower)."""
     found = []
     for noise, rows in metrics.groupby("noise", sort=False):
         levels = sorted(float(each) for each in rows["level"].unique())
+        levels = [each for each in levels if each > 0] or levels
         found.append(Condition(str(noise), min(levels, key=lambda each: abs(each - level))))
     return sorted(found, key=lambda condition: condition.noise != "clean")
 
@@ -74,7 +90,7 @@ def plus_minus(mean: float, std: float, digits: int = 3) -> str:
 COST_COLUMNS = ("method", "variant", "memory", "ratio", "latency", "ratio", "FLOPs", "ratio")
 
 
-def cost_lines(costs: pd.DataFrame) -> list[list[str]]:
+def cost_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
     """Rows of the bench as COST_COLUMNS, each cost beside its ratio to the conventional prediction."""
     return [
         [
@@ -87,7 +103,30 @@ def cost_lines(costs: pd.DataFrame) -> list[list[str]]:
             f"{row['flops'] / 1e9:.3f} G",
             f"{row['flops_ratio']:.3f}",
         ]
-        for row in costs.to_dict("records")
+        for row in costs
+    ]
+
+
+KERNEL_COLUMNS = ("kernel", "size", "beside", "vbs", "the other", "ratio", "apart")
+
+
+def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """Rows of the kernels' bench as KERNEL_COLUMNS; a dash where there was nothing to measure or compare."""
+
+    def told(value: float | None, form: str) -> str:
+        return "-" if value is None or math.isnan(value) else form.format(value)
+
+    return [
+        [
+            row["kernel"],
+            row["size"],
+            row["rival"],
+            told(row["ours_ms"], "{:.3g} ms"),
+            told(row["rival_ms"], "{:.3g} ms"),
+            told(row["ratio"], "{:.3g}"),
+            told(row["apart"], "{:.1g}"),
+        ]
+        for row in kernels
     ]
 
 
@@ -103,7 +142,37 @@ def score_lines(metrics: pd.DataFrame, level: float = 0.5) -> list[list[str]]:
     ]
 
 
+def interval_lines(metrics: pd.DataFrame, intervals: pd.DataFrame) -> list[list[str]]:
+    """Rows of INTERVAL_COLUMNS, one per method of one condition: each score ± half its 95 % interval."""
+    chance = metrics[metrics["metric"] == "ece_chance"].groupby("method")["value"].mean()
+    own = intervals[intervals["baseline"] == ""].set_index(["method", "metric"])
+    lines = []
+    for method in intervals["method"].unique():
+        rows = {score: own.loc[(method, score)] for score in SCORES}
+        cells = {score: plus_minus(row["value"], (row["high"] - row["low"]) / 2) for score, row in rows.items()}
+        cells |= {"method": method, "by chance": f"{chance[method]:.3f}"}
+        lines.append([cells[column] for column in INTERVAL_COLUMNS])
+    return lines
+
+
+def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:
+    """Per method of one condition how far its DIFFERENCES lie from the baseline's, [95 % interval]; * excludes zero."""
+    rows = intervals[intervals["baseline"] == baseline].set_index(["method", "metric"])
+    methods = [method for method in intervals["method"].unique() if method != baseline]
+    return [[method, *(signed(rows.loc[(method, score)]) for score in DIFFERENCES)] for method in methods]
+
+
+def signed(row: pd.Series[float]) -> str:
+    """`-0.008 [-0.012, -0.004]*`."""
+    value, low, high = (f"{row[name]:+.3f}" for name in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]{'*' if row['low'] > 0 or row['high'] < 0 else ' '}"
+
+
 def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:
     """A Markdown table and a line that says what the numbers are."""
+    return f"{markdown_table(columns, lines)}\n\n{note}\n"
+
+
+def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     every = [columns, ["---"] * len(columns), *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in every) + f"\n\n{note}\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in every)

@@ -43,6 +43,11 @@ class Run:
         return self.table(layout.RELIABILITY)
 
     @property
+    def intervals(self) -> pd.DataFrame:
+        """dataset, source, noise, level, method, baseline, metric, value, low, high; "" is no baseline."""
+        return self.table(layout.INTERVALS)
+
+    @property
     def training(self) -> pd.DataFrame:
         """Loss and accuracy per seed, model and epoch."""
         tables = [self.table(name) for name in self.training_tables()]
@@ -57,7 +62,7 @@ class Run:
 
     @property
     def methods(self) -> dict[int, dict[str, Method]]:
-        """The fitted methods of each seed, by name."""
+        """The fitted methods of each seed, by name; those of the ensemble of all seeds under -1."""
         stored = json.loads(self.store.read(layout.METHODS))
         return {
             int(seed): {name: METHODS[name](**values) for name, values in fitted.items()}

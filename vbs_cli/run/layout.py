@@ -7,9 +7,12 @@ DATASET = "dataset.json"  # what the data of the run are, so that it can be read
 METHODS = "methods.json"
 METRICS = "metrics.parquet"
 RELIABILITY = "reliability.parquet"
+INTERVALS = "intervals.parquet"
 BENCH = "bench.parquet"
 REPORT = "report.html"
 CLEAN = "clean"  # the noise column of undistorted data
+ENSEMBLE = "ensemble"  # the record that the conventional networks of all seeds make together
+TOGETHER = -1  # the seed column of what was made from all seeds
 
 
 def weights(seed: int, model: str) -> str:

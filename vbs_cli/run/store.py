@@ -173,11 +173,8 @@ class Store:
 
 def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> str:
     """Why an entry is not what the recipe would give, or nothing."""
-    for name, value in recipe.settings.items():
-        if entry.settings.get(name) != value:
-            return f"{name} was {entry.settings.get(name)}, now {value}"
-    for name in set(entry.settings) - set(recipe.settings):
-        return f"{name} was {entry.settings[name]}, now unset"
+    if entry.settings != recipe.settings:
+        return change("", entry.settings, recipe.settings)
     for name in recipe.inputs:
         if name not in entries:
             return f"{name} is gone"
@@ -186,3 +183,17 @@ def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> st
     for name in set(entry.inputs) - set(recipe.inputs):
         return f"{name} is no longer part of it"
     return ""
+
+
+def change(name: str, was: Any, now: Any) -> str:
+    """The first difference between two settings, as deep as it lies: "methods.vbs.alpha was 1.0, now 2.0"."""
+    if isinstance(was, Mapping) and isinstance(now, Mapping):
+        for key in (*now, *was):
+            if was.get(key) != now.get(key):
+                return change(f"{name}.{key}" if name else key, was.get(key), now.get(key))
+    if isinstance(was, list) and isinstance(now, list):
+        different = [item for item in (*now, *was) if (item in now) != (item in was)]
+        if different:
+            return f"{different[0]} is {'new' if different[0] in now else 'no longer'} among the {name}"
+    before, after = ("unset" if value is None else value for value in (was, now))
+    return f"{name} was {before}, now {after}"

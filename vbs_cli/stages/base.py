@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 
 from vbs_cli.data import Prepared
 from vbs_cli.errors import VbsError
-from vbs_cli.methods import METHODS
+from vbs_cli.methods import METHODS, Method
 from vbs_cli.progress import SILENT, Progress
-from vbs_cli.run import Recipe, Run
+from vbs_cli.registry import unknown
+from vbs_cli.run import Recipe, Run, layout
 
 Target = tuple[str, Recipe]  # the name of an artifact and what makes it
 
@@ -31,9 +33,25 @@ class Job:
         return range(self.run.settings.seeds)
 
     @property
+    def methods(self) -> dict[str, Method]:
+        """The run's methods with their options, not yet fitted."""
+        s = self.run.settings
+        return {name: with_options(name, s.options.get(name, {})) for name in s.methods}
+
+    @property
     def roles(self) -> list[str]:
-        """The networks that the run's methods read: "conventional", "dropout"."""
-        return list(dict.fromkeys(METHODS[method].model for method in self.run.settings.methods))
+        """The networks behind the run's methods: "conventional", "dropout"."""
+        read = [METHODS[name].model for name in self.run.settings.methods]
+        return list(dict.fromkeys("conventional" if model == layout.ENSEMBLE else model for model in read))
+
+    @property
+    def has_ensemble(self) -> bool:
+        """Whether a method reads all seeds together."""
+        return any(METHODS[name].model == layout.ENSEMBLE for name in self.run.settings.methods)
+
+    def spreads(self, model: str) -> list[str]:
+        """Spreads beside that of the logits that the methods read of a record."""
+        return sorted({name for method in self.methods.values() if method.model == model for name in method.spreads})
 
     def needs(self, target: Target) -> bool:
         """Whether an artifact has to be made."""
@@ -42,6 +60,14 @@ class Job:
     def labels(self) -> dict[str, Any]:
         """The columns that say where the numbers of a table come from."""
         return {"dataset": self.data.name, "source": self.data.source}
+
+
+def with_options(name: str, options: Mapping[str, Any]) -> Method:
+    known = [field.name for field in fields(METHODS[name])]
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of {name}", option, known)
+    return METHODS[name](**options)
 
 
 def choose_device(name: str, progress: Progress = SILENT) -> torch.device:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
+from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.settings import INPUTS, Settings
@@ -49,3 +50,10 @@ def bench_protocol(settings: Settings, plan: Plan, *, device: str, progress: Pro
 def measure(network: Network, plan: Plan, *, device: str, progress: Progress) -> Rows:
     with progress.task("bench", len(CONTENDERS)) as task:
         return bench(network, **asdict(plan), device=device, advance=task.advance)
+
+
+def bench_methods(progress: Progress) -> Rows:
+    """The kernels beside those of other libraries; nothing is kept."""
+    every = duels()
+    with progress.task("bench methods", len(every)) as task:
+        return list(bench_kernels(every, advance=task.advance))

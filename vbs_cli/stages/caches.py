@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+import torch
 from torch import nn
 
 from vbs_cli import forward
@@ -16,6 +17,8 @@ from vbs_cli.run import Recipe, State, formats, layout
 from vbs_cli.run.store import CURRENT, DAMAGED
 from vbs_cli.stages.base import Job, Target
 from vbs_cli.stages.train import need_trained, trained_network
+
+SPREAD_SETTINGS = ("kernel", "spreads")  # those that can be changed where the parts were kept
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ def recipe(job: Job, p: Pass) -> Recipe:
     settings = {"data": job.data.fingerprint, "seed": p.seed, "role": p.role, "split": p.split}
     settings |= {"noise": p.noise, "level": p.level}
     settings |= {"draws": s.draws} if p.role == "dropout" else {"kernel": s.kernel}
+    if spreads := job.spreads(p.role):
+        settings |= {"spreads": spreads}
     return Recipe("forward", settings, (layout.weights(p.seed, p.role),))
 
 
@@ -99,32 +104,34 @@ def run_pass(job: Job, model: nn.Module, split: Split, p: Pass, task: Task) -> L
     """The network's work; the clean splits keep their parts, so that the kernel can be changed without it."""
     s = job.run.settings
     clean = p.noise == layout.CLEAN
+    spreads = job.spreads(p.role)
     if p.role == "dropout":
         return forward.run_draws(
-            model, split, draws=s.draws, seed=p.seed, noise=p.noise, level=p.level,
+            model, split, draws=s.draws, seed=p.seed, noise=p.noise, level=p.level, spreads=spreads,
             keep_parts=clean, device=job.device, advance=lambda count: task.advance(count * s.draws),
         )  # fmt: skip
     return forward.run_patches(
-        model, split, kernel=s.kernel, noise=p.noise, level=p.level,
+        model, split, kernel=s.kernel, noise=p.noise, level=p.level, spreads=spreads,
         keep_parts=clean, device=job.device, advance=task.advance,
     )  # fmt: skip
 
 
 def resummarised(job: Job, p: Pass) -> bool:
-    """Whether a cache that is stale for its kernel alone could be renewed from the patches that it keeps."""
+    """Whether a cache that is stale for its spreads alone could be renewed from the parts that it keeps."""
     entry = job.run.store.entries.get(p.name)
     wanted = recipe(job, p)
-    if job.force or entry is None or "kernel" not in wanted.settings:
+    if job.force or entry is None:
         return False
-    as_made = Recipe(wanted.stage, {**wanted.settings, "kernel": entry.settings.get("kernel")}, wanted.inputs)
-    if not job.run.store.is_current(p.name, as_made):
+    others = {name: value for name, value in wanted.settings.items() if name not in SPREAD_SETTINGS}
+    as_made = others | {name: entry.settings[name] for name in SPREAD_SETTINGS if name in entry.settings}
+    if not job.run.store.is_current(p.name, Recipe(wanted.stage, as_made, wanted.inputs)):
         return False
     record = formats.logits_from(job.run.store.read(p.name))
     if record.parts is None:
         return False
-    kernel = job.run.settings.kernel
-    job.run.store.write(p.name, formats.logits_bytes(record.at_kernel(kernel)), wanted)
-    job.progress.detail(f"{p.name}: spread taken again with kernel {kernel}")
+    again = record.at_kernel(wanted.settings.get("kernel", 1), spreads=job.spreads(p.role))
+    job.run.store.write(p.name, formats.logits_bytes(again), wanted)
+    job.progress.detail(f"{p.name}: spread taken again")
     return True
 
 
@@ -145,6 +152,17 @@ def usable(job: Job) -> list[Pass]:
 
 def load(job: Job, p: Pass) -> Logits:
     return formats.logits_from(job.run.store.read(p.name))
+
+
+def records(job: Job, passes: Iterable[Pass]) -> dict[tuple[int, str], Logits]:
+    """What passes over the same inputs left, by seed and role, without their parts; and the ensemble of all seeds."""
+    found = {(p.seed, p.role): replace(load(job, p), parts=None) for p in passes}
+    members = [found[seed, "conventional"] for seed in job.seeds if (seed, "conventional") in found]
+    if job.has_ensemble and len(members) == len(job.seeds):
+        stacked = torch.stack([member.logits for member in members])
+        together = Logits.from_members(stacked, labels=members[0].labels, spreads=job.spreads(layout.ENSEMBLE))
+        found[layout.TOGETHER, layout.ENSEMBLE] = together
+    return found
 
 
 def describe(p: Pass) -> str:

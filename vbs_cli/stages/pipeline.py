@@ -7,7 +7,6 @@ from pathlib import Path
 from vbs_cli.stages import caches, train
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.calibrate import calibrate
-from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.plot import plot
 from vbs_cli.stages.report import report
 from vbs_cli.stages.sweep import sweep
@@ -27,7 +26,6 @@ def run_all(job: Job) -> Path:
     with job.progress.whole("vbs run", cost(job)):
         train.train(job)
         calibrate(job)
-        evaluate(job)
         sweep(job, job.run.settings.noises)
         plot(job)
         return report(job)

@@ -67,7 +67,7 @@ def publish(job: Job, folder: Path) -> list[str]:
     if layout.BENCH in job.run.store.entries:
         costs = job.run.table(layout.BENCH)
         note = f"Batches of {costs['batch'].iloc[0]} through the network of width {job.run.settings.width}; {origin}."
-        copied["costs.md"] = markdown(COST_COLUMNS, cost_lines(costs), note).encode()
+        copied["costs.md"] = markdown(COST_COLUMNS, cost_lines(costs.to_dict("records")), note).encode()
     for name, data in copied.items():
         files.write_bytes(folder / name, data)
     return list(copied)
