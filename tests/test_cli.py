@@ -16,11 +16,14 @@ from tests.conftest import ENVIRONMENT, Outcome, run_vbs
 from vbs_cli import __version__
 from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
+from vbs_cli.bench.kernels import Duel
 from vbs_cli.cli import main
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
+from vbs_cli.plots.summary import KERNEL_COLUMNS
 from vbs_cli.run import Recipe, Store, locked
 from vbs_cli.settings import PROTOCOLS
+from vbs_cli.stages import bench as bench_stage
 
 
 @pytest.fixture
@@ -98,6 +101,20 @@ def test_all_methods_are_compared_on_request(workplace, vbs):
     shown = vbs(workplace, "calibrate")
     assert "4 rows of numbers" in shown.out
     assert vbs(workplace, "report").code == 0
+
+
+def test_bench_of_methods_needs_no_run_and_speaks_markdown(tmp_path, vbs, monkeypatch):
+    few = [Duel("sum", "2", "python", "math", lambda: 3.0, lambda: sum([1.0, 2.0]), lambda a, b: abs(a - b))]
+    monkeypatch.setattr(bench_stage, "duels", lambda: few)
+    done = vbs(tmp_path, "bench", "methods", "-q", "--markdown")
+    assert done.out.splitlines()[:2] == [
+        f"| {' | '.join(KERNEL_COLUMNS)} |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    row = json.loads(vbs(tmp_path, "bench", "methods", "-q", "--json").out)["rows"][0]
+    assert set(row) == {"kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "apart"}
+    wrong = vbs(tmp_path, "bench", "method")
+    assert (wrong.code, wrong.err) == (2, "error: unknown bench 'method'; did you mean 'methods'?\n")
 
 
 def test_options_of_methods_are_given_by_name(workplace, vbs):

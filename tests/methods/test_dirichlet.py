@@ -15,7 +15,7 @@ from vbs_cli import Logits, score
 from vbs_cli.errors import InvalidInput
 from vbs_cli.methods import convex
 from vbs_cli.methods.convex import LARGEST, Problem
-from vbs_cli.methods.dirichlet import DirichletCalibration
+from vbs_cli.methods.dirichlet import GRID, DirichletCalibration
 from vbs_cli.methods.vector import VectorScaling
 
 
@@ -246,3 +246,23 @@ def test_an_unfitted_matrix_is_refused():
 def test_fitting_needs_labels():
     with pytest.raises(InvalidInput, match="needs labels"):
         DirichletCalibration().fit(Logits.from_logits(torch.randn(5, 3)))
+
+
+def test_the_penalty_found_on_held_out_examples_saves_many_classes_from_overfitting():
+    def sample(seed):
+        rng = torch.Generator().manual_seed(seed)
+        logits = 2 * torch.randn(300, 30, generator=rng, dtype=torch.float64)
+        labels = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
+        return Logits.from_logits(2 * logits, labels=labels)
+
+    val, test = sample(0), sample(1)
+    chosen, light = DirichletCalibration().fit(val), DirichletCalibration(odir=1e-2).fit(val)
+    assert chosen.odir in GRID
+    assert chosen.odir > 1e-2
+    assert nll(light, test) > score(test.logits.softmax(1), test.labels)["nll"] > nll(chosen, test)
+
+
+@pytest.mark.parametrize("options", [{"odir": "cv"}, {"mu": "held-out"}])
+def test_an_unknown_rule_is_refused(options):
+    with pytest.raises(InvalidInput, match="give odir 'held-out' or a number"):
+        DirichletCalibration(**options)

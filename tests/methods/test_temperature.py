@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from probmetrics.calibrators import TemperatureScalingCalibrator
+from probmetrics.distributions import CategoricalLogits
 from scipy.optimize import minimize_scalar
 
 from vbs_cli import Logits, TemperatureEnsemble, TemperatureScaling
@@ -36,6 +38,13 @@ def test_the_fitted_temperature_is_the_minimum_that_scipy_finds(factor):
     assert nll(record, fitted.value) <= oracle.fun + 1e-12
     assert fitted.value == pytest.approx(math.exp(oracle.x), rel=1e-5)
     assert fitted.value == pytest.approx(factor, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [0.3, 3.0])
+def test_the_fitted_temperature_is_that_of_probmetrics(factor):
+    record = noisy_logits(factor=factor)
+    theirs = TemperatureScalingCalibrator().fit_torch(CategoricalLogits(record.logits), record.labels)
+    assert TemperatureScaling().fit(record).value == pytest.approx(1 / theirs.invtemp_, rel=1e-6)
 
 
 def test_the_papers_recipe_comes_near_the_optimum_and_says_whether_it_settled():

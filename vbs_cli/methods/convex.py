@@ -39,14 +39,16 @@ def affine_scores(x: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
     return torch.from_numpy(np.einsum("nj,kj->nk", x.numpy(), weights.numpy())) + biases
 
 
-def fit_affine(x: Tensor, labels: Tensor, *, full: bool, odir: float = 0.0, mu: float = 0.0) -> Affine:
+def fit_affine(
+    x: Tensor, labels: Tensor, *, full: bool, odir: float = 0.0, mu: float = 0.0, steps: int = STEPS
+) -> Affine:
     """Least NLL, never above that of the identity: (N, K), (N,) -> Affine.
 
     `odir` and `mu` weigh the penalties of a full matrix, both zero at the identity.
     """
     x = x.double()
     problem = Problem.of(x, labels, full=full, odir=odir, mu=mu)
-    options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": 1e-10, "ftol": 1e-16}
+    options = {"maxiter": steps, "maxfun": 2 * steps, "gtol": 1e-10, "ftol": 1e-16}
     start, bounds = problem.start(milder(x, labels)), problem.bounds()
     found = minimize(problem.value_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     point = torch.from_numpy(found.x)

@@ -19,7 +19,7 @@ from vbs_cli.logits import as_labels, check_labels
 from vbs_cli.registry import Registry
 
 T = TypeVar("T")
-BLOCK = 2**19  # probabilities at a time
+BLOCK = 2**17  # probabilities at a time
 # Where a probability has underflowed to zero its logarithm stops at that of the smallest number, about -708.
 SMALLEST = torch.finfo(torch.float64).tiny
 
@@ -54,13 +54,12 @@ class Scored:
     @property
     def confidence(self) -> Tensor:
         """The largest probability."""
-        return self.column("likely", lambda: self.probs.max(1)).values
+        return self.column("confidence", lambda: self.probs.amax(1))
 
     @property
     def correct(self) -> Tensor:
         """1 where the label is the predicted class, which among equals is the first, else 0."""
-        predicted = self.column("likely", lambda: self.probs.max(1)).indices
-        return self.column("correct", lambda: (predicted == self.labels).double())
+        return self.column("correct", lambda: hits(self.probs, self.labels, self.of_label, self.confidence))
 
     @property
     def of_label(self) -> Tensor:
@@ -75,17 +74,13 @@ class Scored:
     @property
     def squared_error(self) -> Tensor:
         """Summed over classes."""
-
-        def make() -> Tensor:
-            norm: Tensor = torch.linalg.vector_norm(self.probs, dim=1)
-            return norm.square_().sub_(self.of_label, alpha=2).add_(1).clamp_(min=0)
-
-        return self.column("squared_error", make)
+        squares, _ = self.column("moments", lambda: moments(self.probs))
+        return self.column("squared_error", lambda: squares.sub(self.of_label, alpha=2).add_(1).clamp_(min=0))
 
     @property
     def entropy(self) -> Tensor:
         """- sum p log p, in nats."""
-        return self.column("entropy", lambda: entropies(self.probs))
+        return self.column("moments", lambda: moments(self.probs))[1]
 
     @property
     def total(self) -> Tensor:
@@ -116,19 +111,35 @@ def made(kept: dict[str, Any], name: str, make: Callable[[], T]) -> T:
     return value
 
 
-def entropies(probs: Tensor) -> Tensor:
-    """(N, K) -> (N,), block by block, so that large sets need no second array of their size."""
-    found = torch.empty(len(probs), dtype=probs.dtype)
+def row_sums(values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """(N, K) -> (N,), as a product, which is twice as fast as torch's sum over a few classes."""
+    return torch.mv(values, torch.ones(values.shape[1], dtype=values.dtype), out=out)
+
+
+def hits(probs: Tensor, labels: Tensor, of_label: Tensor, confidence: Tensor) -> Tensor:
+    """1 where the label is the predicted class, which among equals is the first: (N,)."""
+    right = of_label == confidence
+    # Only a probability of at most a half can have an equal. To look among those is faster than an argmax of all.
+    rows = (right & (confidence < 0.501)).nonzero().squeeze(1)
+    rows = rows[(probs[rows] == confidence[rows, None]).sum(1) > 1]
+    if len(rows):
+        right[rows] = probs[rows].argmax(1) == labels[rows]
+    return right.double()
+
+
+def moments(probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of squares and entropies, block by block in the same memory: (N, K) -> (N,), (N,)."""
     rows = max(1, BLOCK // probs.shape[1])
+    squares, entropy = torch.empty(2, len(probs), dtype=probs.dtype)
     work = torch.empty(min(rows, len(probs)), probs.shape[1], dtype=probs.dtype)
-    for p, into in zip(torch.split(probs, rows), torch.split(found, rows), strict=True):
-        logs = torch.log(p, out=work[: len(p)])
-        torch.sum(logs.mul_(p), 1, out=into)
-    if math.isfinite(found.sum()):
-        return found.neg_().clamp_(min=0)
+    for p, square, negative in zip(*(torch.split(each, rows) for each in (probs, squares, entropy)), strict=True):
+        row_sums(torch.square(p, out=work[: len(p)]), out=square)
+        row_sums(torch.log(p, out=work[: len(p)]).mul_(p), out=negative)
+    if math.isfinite(entropy.sum()):
+        return squares, entropy.neg_().clamp_(min=0)
     # Somewhere a probability is zero, and its logarithm infinite.
     every: Tensor = torch.special.entr(probs)
-    return every.sum(1)
+    return squares, every.sum(1)
 
 
 Metric = Callable[[Scored], Tensor]
@@ -183,7 +194,7 @@ def check_probs(p: Tensor) -> Tensor:
     if p.ndim != 2 or p.shape[0] == 0 or p.shape[1] < 2:
         raise InvalidInput(f"probabilities have shape {tuple(p.shape)}", hint="expected (N, K), N >= 1, K >= 2")
     # NaN and infinity make the sum of their row one of them, which is not near one either.
-    least, most = p.sum(1).aminmax()
+    least, most = row_sums(p).aminmax()
     if least >= 1 - 1e-3 and most <= 1 + 1e-3 and p.min() >= 0:
         return p
     bad = (~torch.isfinite(p)).any(1)

@@ -20,7 +20,7 @@ from vbs_cli.plots.summary import Condition, conditions
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.run.store import STALE
 from vbs_cli.stages import caches
-from vbs_cli.stages.base import Job, Target
+from vbs_cli.stages.base import Job, Target, one_thread
 from vbs_cli.stages.calibrate import calibrate
 
 Row = dict[str, Any]
@@ -139,7 +139,7 @@ def intervals_table(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> 
     """Per condition the interval of each method's metrics, and of their differences from every other method."""
     rows: list[Row] = []
     shown = shown_passes(passes)
-    with job.progress.task("intervals", len({(p.noise, p.level) for p in shown})) as task:
+    with one_thread(), job.progress.task("intervals", len({(p.noise, p.level) for p in shown})) as task:
         for at, cells in scored_conditions(job, fitted, shown):
             task.note(at.name)
             found = bootstrap(common_seeds(cells), metrics=WITH_INTERVAL)
