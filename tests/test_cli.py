@@ -86,8 +86,10 @@ def test_evaluate_shows_intervals_differences_and_what_chance_would_score(workpl
     lines = done.out.splitlines()
     assert lines[1].split() == ["method", "accuracy", "nll", "brier", "ece", "by", "chance", "entropy"]
     assert re.fullmatch(r"conventional( +\d\.\d{3} ± \d\.\d{3}){4} +\d\.\d{3} +\d\.\d{3} ± \d\.\d{3} *", lines[2])
-    assert lines[6].startswith("less conventional")
-    assert re.match(r"temperature +[+-]\d\.\d{3} \[[+-]\d\.\d{3}, [+-]\d\.\d{3}\]", lines[8])
+    assert lines[6].split() == ["less", "conventional", "nll", "brier", "ece"]
+    assert re.match(r"temperature +[+-]\d\.\d{3} \[[+-]\d\.\d{3}, [+-]\d\.\d{3}\]", lines[7])
+    assert lines[-1].startswith("by chance: ")
+    assert "| less conventional | nll | brier | ece |" in vbs(workplace, "evaluate", "-q", "--markdown").out
     other = vbs(workplace, "evaluate", "-q", "--against", "vbs")
     assert "less vbs" in other.out
     wrong = vbs(workplace, "evaluate", "-q", "--against", "vsb")
@@ -167,7 +169,9 @@ def test_plot_and_report_say_where_the_files_are(workplace, vbs):
     assert (workplace / "shown" / "shift.png").is_file()
     results = (workplace / "shown" / "results.md").read_text()
     assert "| gaussian 0.50 | vbs | " in results
-    assert "over 2 seeds; data: radio, simulated (sines)." in results
+    assert "over 70 examples and 2 seeds; data: radio, simulated (sines)." in results
+    differences = (workplace / "shown" / "differences.md").read_text()
+    assert "| gaussian 0.50 | vbs | " in differences
 
 
 @pytest.mark.parametrize(

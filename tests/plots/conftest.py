@@ -69,6 +69,7 @@ def scores(seed: int, method: str, power: float) -> dict[str, float]:
         "nll": -math.log(accuracy) + 4 * (confidence - accuracy) ** 2,
         "brier": (1 - accuracy) * 0.7 + (confidence - accuracy) ** 2,
         "ece": abs(confidence - accuracy),
+        "ece_chance": 0.01 + abs(wobble) / 10,
         "entropy": entropy,
         "kl_uniform": math.log(K) - entropy,
         "sigma_bar": 1.5 + 1.2 * power + 3 * wobble,

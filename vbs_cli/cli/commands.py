@@ -44,12 +44,17 @@ SWEEP = {
     "max_level": Annotated[float | None, typer.Option(help="Strongest noise.", show_default=False)],
 }
 
+LEGEND = """\
+±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
+by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
+
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
 Options = Annotated[
     list[str] | None, typer.Option("--option", help="METHOD.NAME=VALUE, e.g. vbs.spread=softmax; repeat for several.")
 ]
 Against = Annotated[str | None, typer.Option(help="Method to show differences from.", show_default=False)]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Tables in Markdown.")]
 Noises = Annotated[
     list[str] | None, typer.Option("--noise", help="gaussian, speckle; repeat or 'all'.", show_default=False)
 ]
@@ -115,7 +120,7 @@ def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, option: Opti
 
 
 @command(app, "evaluate", "vbs evaluate", "vbs evaluate --methods all --against temperature", settings=METHODS)
-def evaluate(shell: Shell, against: Against = None) -> None:
+def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) -> None:
     """Score every method on the test split and on every sweep that is cached."""
     from vbs_cli.plots.summary import Condition
     from vbs_cli.stages import evaluate as stage
@@ -126,13 +131,13 @@ def evaluate(shell: Shell, against: Against = None) -> None:
         metrics = stage.evaluate(job)
         intervals = job.run.intervals
     clean = Condition("clean", 0.0)
-    show_metrics(shell, clean.of(metrics), clean.of(intervals), against=against)
+    show_metrics(shell, clean.of(metrics), clean.of(intervals), against=against, markdown=markdown)
 
 
 @command(
     app, "noise-sweep", "vbs noise-sweep --noise speckle", "vbs noise-sweep --noise all --levels 20", settings=SWEEP
 )
-def noise_sweep(shell: Shell, noise: Noises = None) -> None:
+def noise_sweep(shell: Shell, noise: Noises = None, against: Against = None, markdown: Markdown = False) -> None:
     """Score every method under growing noise, one forward pass per model and level."""
     from vbs_cli.stages import caches
     from vbs_cli.stages.sweep import chosen_noises, sweep
@@ -143,7 +148,8 @@ def noise_sweep(shell: Shell, noise: Noises = None) -> None:
             return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises)))
         metrics = sweep(job, noises)
         intervals = job.run.intervals
-    show_metrics(shell, metrics, intervals[intervals["noise"].isin(noises)])
+    shown = intervals[intervals["noise"].isin(noises)]
+    show_metrics(shell, metrics, shown, against=against, markdown=markdown)
 
 
 @command(app, "plot", "vbs plot", "vbs plot reliability shift --format pdf")
@@ -221,7 +227,7 @@ def bench(
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The table in Markdown.")] = False,
+    markdown: Markdown = False,
 ) -> None:
     """Measure what a prediction of each method costs, or how fast its kernels are beside those of other libraries."""
     from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
@@ -273,23 +279,33 @@ def number(value: Any) -> Any:
 
 
 def show_metrics(
-    shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, *after: str, against: str | None = None
+    shell: Shell,
+    metrics: pd.DataFrame,
+    intervals: pd.DataFrame,
+    *after: str,
+    against: str | None = None,
+    markdown: bool = False,
 ) -> None:
     """A table of scores and one of differences per condition; the rows themselves with --json."""
-    from vbs_cli.plots.summary import DIFFERENCES, INTERVAL_COLUMNS, conditions, difference_lines, interval_lines
+    from vbs_cli.plots import summary
 
     methods = list(intervals["method"].unique())
     if against is not None and against not in methods:
         raise unknown("method", against, methods)
-    baseline = against or ("conventional" if "conventional" in methods else methods[0])
+    baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
+
+    def shape(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Any:
+        return f"\n{escape(summary.markdown_table(columns, lines))}\n" if markdown else table(columns, lines)
+
     shown: list[Any] = []
-    for condition in conditions(intervals):
-        scores = interval_lines(condition.of(metrics), condition.of(intervals))
-        shown += [heading(condition.name, condition.of(metrics)), table(INTERVAL_COLUMNS, scores)]
-        differences = difference_lines(condition.of(intervals), baseline)
+    for condition in summary.conditions(intervals):
+        scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
+        shown += [heading(condition.name, condition.of(metrics)), shape(summary.INTERVAL_COLUMNS, scores)]
+        differences = summary.difference_lines(condition.of(intervals), baseline)
         if differences:
-            shown += [f"less {baseline}:", table(["", *DIFFERENCES], differences)]
+            shown.append(shape([f"less {baseline}", *summary.DIFFERENCES], differences))
         shown.append("")
+    shown.append(LEGEND)
     more = {"intervals": intervals.to_dict("records")}
     shell.show(metrics.to_dict("records"), *shown, *after, more=more)  # type: ignore[arg-type]
 

@@ -15,7 +15,7 @@ import typer
 
 from vbs_cli.console import Console, table
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.settings import Settings, from_toml, given_settings, resolve
+from vbs_cli.settings import PAPER_METHODS, Settings, from_toml, given_settings, resolve
 
 if TYPE_CHECKING:
     from vbs_cli.data import Prepared
@@ -109,7 +109,7 @@ class Shell:
         if "all" in settings.methods:
             from vbs_cli.methods import METHODS
 
-            settings = replace(settings, methods=tuple(METHODS))
+            settings = replace(settings, methods=tuple(dict.fromkeys([*PAPER_METHODS, *METHODS])))
         path = path or self.runs_dir / settings.dataset
         return Run(path, settings, Store(path))
 

@@ -19,7 +19,14 @@ from vbs_cli.plots.style import method_style
 from vbs_cli.plots.summary import SCORES, count_seeds, plus_minus, sized, summary
 from vbs_cli.plots.verdict import verdict
 
-SCORE_NAMES = {"accuracy": "Accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", "entropy": "Entropy"}
+SCORE_NAMES = {
+    "accuracy": "Accuracy",
+    "nll": "NLL",
+    "brier": "Brier",
+    "ece": "ECE",
+    "ece_chance": "by chance",
+    "entropy": "Entropy",
+}
 BEST = {
     "accuracy": "max",
     "nll": "min",
@@ -67,7 +74,11 @@ def render(data: ReportData) -> str:
         figures=[figure_view(name, svg) for name, svg in data.figures.items()],
         settings=list(flat(data.settings)),
         fitted=[
-            (seed, method_style(method).label, ", ".join(f"{k} = {v}" for k, v in flat(parameters)))
+            (
+                "all" if seed == "-1" else seed,
+                method_style(method).label,
+                ", ".join(f"{k} = {v}" for k, v in flat(parameters)),
+            )
             for seed, methods in data.methods.items()
             for method, parameters in methods.items()
         ],

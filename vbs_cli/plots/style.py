@@ -49,6 +49,13 @@ METHODS = {
     "naive": Style("naive patch averaging", GREEN, "v", ":"),
     "ensemble": Style("deep ensemble", ORANGE, "<", LONG_DASH),
     "vbs-ensemble": Style("VBS ensemble", PURPLE, ">", DASH_DOT_DOT),
+    "temperature-ensemble": Style("tempered ensemble", ORANGE, "P", "--"),
+    "vbs-dropout": Style("VBS on MC-dropout", BLUE, "X", ":"),
+    "vector": Style("vector scaling", SKY, "*", "-."),
+    "dirichlet": Style("Dirichlet calibration", SKY, "h", ":"),
+    "isotonic": Style("isotonic regression", GREEN, "p", "--"),
+    "histogram": Style("histogram binning", GREEN, "d", "-."),
+    "bbq": Style("Bayesian binning", GREEN, "H", "-"),
 }
 NOISES = {
     "gaussian": Style("gaussian", BLUE, "o", "-"),
@@ -58,7 +65,7 @@ NOISES = {
     "salt-and-pepper": Style("salt-and-pepper", ORANGE, "v", LONG_DASH),
 }
 SPARE_COLORS = (GREEN, PURPLE, ORANGE, BLUE, SKY, VERMILLION, BLACK)
-SPARE_MARKERS = ("P", "X", "*", "h", "p")  # none of them in the tables above
+SPARE_MARKERS = ("8", "1", "2", "3", "4")  # none of them in the tables above
 SPARE_LINES: tuple[LineStyleType, ...] = ((0, (3, 1, 1, 1)), (0, (1, 1)), LONG_DASH, DASH_DOT_DOT)
 
 

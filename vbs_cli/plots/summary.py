@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-SCORES = ("accuracy", "nll", "brier", "ece", "entropy")
+SCORES = ("accuracy", "nll", "brier", "ece", "ece_chance", "entropy")
 INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", "by chance", "entropy")
 DIFFERENCES = ("nll", "brier", "ece")
+BASELINE = "conventional"  # what methods are compared with unless another is asked for
 
 
 @dataclass(frozen=True)
@@ -130,25 +131,13 @@ def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     ]
 
 
-def score_lines(metrics: pd.DataFrame, level: float = 0.5) -> list[list[str]]:
-    """Rows of the summary as text: condition, method, then the scores."""
-    return [
-        [
-            str(row["condition"]),
-            str(row["method"]),
-            *(plus_minus(row[f"{score}_mean"], row[f"{score}_std"]) for score in SCORES),
-        ]
-        for row in summary(metrics, level).to_dict("records")
-    ]
-
-
 def interval_lines(metrics: pd.DataFrame, intervals: pd.DataFrame) -> list[list[str]]:
     """Rows of INTERVAL_COLUMNS, one per method of one condition: each score ± half its 95 % interval."""
     chance = metrics[metrics["metric"] == "ece_chance"].groupby("method")["value"].mean()
     own = intervals[intervals["baseline"] == ""].set_index(["method", "metric"])
     lines = []
     for method in intervals["method"].unique():
-        rows = {score: own.loc[(method, score)] for score in SCORES}
+        rows = {score: own.loc[(method, score)] for score in SCORES if score != "ece_chance"}
         cells = {score: plus_minus(row["value"], (row["high"] - row["low"]) / 2) for score, row in rows.items()}
         cells |= {"method": method, "by chance": f"{chance[method]:.3f}"}
         lines.append([cells[column] for column in INTERVAL_COLUMNS])
@@ -163,9 +152,9 @@ def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:
 
 
 def signed(row: pd.Series[float]) -> str:
-    """`-0.008 [-0.012, -0.004]*`."""
+    """`-0.008 [-0.012, -0.004] *`."""
     value, low, high = (f"{row[name]:+.3f}" for name in ("value", "low", "high"))
-    return f"{value} [{low}, {high}]{'*' if row['low'] > 0 or row['high'] < 0 else ' '}"
+    return f"{value} [{low}, {high}]{' *' if row['low'] > 0 or row['high'] < 0 else ''}"
 
 
 def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:

@@ -12,7 +12,17 @@ from vbs_cli import __version__, files
 from vbs_cli.data import SIMULATED
 from vbs_cli.plots import FIGURES
 from vbs_cli.plots.report import ReportData, render
-from vbs_cli.plots.summary import COST_COLUMNS, SCORES, cost_lines, markdown, score_lines
+from vbs_cli.plots.summary import (
+    BASELINE,
+    COST_COLUMNS,
+    DIFFERENCES,
+    INTERVAL_COLUMNS,
+    conditions,
+    cost_lines,
+    difference_lines,
+    interval_lines,
+    markdown,
+)
 from vbs_cli.run import Recipe, layout
 from vbs_cli.stages import plot
 from vbs_cli.stages.base import Job, Target
@@ -59,11 +69,19 @@ def report(job: Job) -> Path:
 def publish(job: Job, folder: Path) -> list[str]:
     """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
     figures = [name for name, _ in plot.targets(job) if name.endswith(".png")]
-    copied = {Path(name).name: job.run.store.read(name) for name in (*figures, layout.METRICS, layout.RELIABILITY)}
-    metrics = plot.tables(job).metrics
+    tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY)
+    copied = {Path(name).name: job.run.store.read(name) for name in (*figures, *tables)}
+    metrics, intervals = plot.tables(job).metrics, job.run.intervals
     origin = f"data: {job.data.name}, {job.data.source}"
-    seeds = f"Mean ± standard deviation over {len(job.seeds)} seeds; {origin}."
-    copied["results.md"] = markdown(["condition", "method", *SCORES], score_lines(metrics), seeds).encode()
+    drawn = f"a paired bootstrap over {job.data.counts['test']:,} examples and {len(job.seeds)} seeds; {origin}."
+    shown = [(each.name, each.of(metrics), each.of(intervals)) for each in conditions(intervals)]
+    results = [[name, *line] for name, m, i in shown for line in interval_lines(m, i)]
+    note = f"± half the 95 % interval of {drawn}"
+    copied["results.md"] = markdown(["condition", *INTERVAL_COLUMNS], results, note).encode()
+    if BASELINE in job.run.settings.methods:
+        differences = [[name, *line] for name, _, i in shown for line in difference_lines(i, BASELINE)]
+        note = f"Difference from {BASELINE} and its 95 % interval by {drawn} * where the interval excludes zero."
+        copied["differences.md"] = markdown(["condition", "method", *DIFFERENCES], differences, note).encode()
     if layout.BENCH in job.run.store.entries:
         costs = job.run.table(layout.BENCH)
         note = f"Batches of {costs['batch'].iloc[0]} through the network of width {job.run.settings.width}; {origin}."
