@@ -239,9 +239,9 @@ def test_an_unknown_method_always_gets_the_same_look_and_never_a_known_one() -> 
     assert noise_style("gaussian").label == "gaussian"
 
 
-def test_no_two_methods_share_a_colour_or_a_marker() -> None:
-    assert len({style.color for style in METHODS.values()}) == len(METHODS)
+def test_no_two_methods_share_a_marker_or_both_colour_and_line() -> None:
     assert len({style.marker for style in METHODS.values()}) == len(METHODS)
+    assert len({(style.color, str(style.line)) for style in METHODS.values()}) == len(METHODS)
 
 
 @pytest.mark.parametrize(("width", "columns"), [(100.0, 4), (2.6, 2), (0.1, 1)])
