@@ -66,7 +66,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     body = [[str(cell) for cell in row] for row in rows]
     built = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for position, column in enumerate(columns):
-        numeric = body and all(row[position][:1].isdigit() or row[position][:1] == "-" for row in body)
+        numeric = body and all(row[position][:1].isdigit() or row[position][:1] in ("-", "+") for row in body)
         built.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in body:
         built.add_row(*map(escape, row))

@@ -7,6 +7,7 @@ import pytest
 from vbs_cli import files
 from vbs_cli.errors import DamagedArtifact, MissingArtifact
 from vbs_cli.run import Recipe, Store
+from vbs_cli.run.store import change
 
 RECIPE = Recipe("make", {"width": 4})
 
@@ -29,6 +30,20 @@ def test_what_was_written_is_current_also_for_the_next_process(store):
 def test_another_setting_makes_it_stale_and_says_why(store):
     state = store.state("a.bin", Recipe("make", {"width": 8}))
     assert str(state) == "stale: width was 4, now 8"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "why"),
+    [
+        ({"vbs": {"alpha": 1.0}}, {"vbs": {"alpha": 2.0}}, "vbs.alpha was 1.0, now 2.0"),
+        ({"a": 1}, {"a": 1, "b": 2}, "b was unset, now 2"),
+        ({"a": 1, "b": 2}, {"a": 1}, "b was 2, now unset"),
+        ({"metrics": ["ece"]}, {"metrics": ["ece", "mce"]}, "mce is new among the metrics"),
+        ({"metrics": ["ece", "mce"]}, {"metrics": ["ece"]}, "mce is no longer among the metrics"),
+    ],
+)
+def test_the_reason_is_the_very_setting_that_differs(was, now, why):
+    assert change("", was, now) == why
 
 
 def test_a_changed_input_makes_it_stale(store):

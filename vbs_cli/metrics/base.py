@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -158,8 +158,9 @@ def score(
 
 
 def values_of(predictions: Scored, metrics: Sequence[str]) -> dict[str, float]:
-    """The metrics of a sample with one set of weights."""
-    return {name: float(METRICS[name](predictions)) for name in metrics}
+    """The metrics of a sample with one set of weights; the columns made for them are not kept."""
+    passing = replace(predictions, columns={})
+    return {name: float(METRICS[name](passing)) for name in metrics}
 
 
 def scored(probs: Any, labels: Any, *, sigma: Any = None, part_accuracy: Any = None) -> Scored:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.metrics.base import METRICS, SCORES, Scored
 
 REPLICATES = 1000
-BLOCK = 1_000_000  # weights at a time
+BLOCK = 300_000  # weights at a time
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,24 @@ def bootstrap(
     examples = len(next(iter(methods.values()))[0].labels)
     rng = torch.Generator().manual_seed(seed)
     shares = seed_shares(seeds, replicates, rng)
-    found: dict[tuple[str, str], list[Tensor]] = {(method, name): [] for method in methods for name in metrics}
+    found: dict[str, list[Tensor]] = {method: [] for method in methods}
     start = 0
-    for weights in (None, *example_weights(examples, replicates, rng)):
+    for weights in chain([None], example_weights(examples, replicates, rng)):
         share = shares[start : start + (1 if weights is None else len(weights))]
         start += len(share)
         for method, cells in methods.items():
-            drawn = [replace(cell, weights=weights) for cell in cells]
-            for name in metrics:
-                values = torch.stack([METRICS[name](cell).double() for cell in drawn], 1)
-                found[method, name].append(values[:, 0] if len(cells) == 1 else (share * values).sum(1))
-    return Bootstrap({key: torch.cat(parts) for key, parts in found.items()}, confidence)
+            values = torch.stack([under(weights, cell, metrics) for cell in cells], 2)
+            found[method].append(values[:, :, 0] if len(cells) == 1 else (share * values).sum(2))
+    columns = {method: torch.cat(parts, 1) for method, parts in found.items()}
+    return Bootstrap(
+        {(method, name): columns[method][i] for method in methods for i, name in enumerate(metrics)}, confidence
+    )
+
+
+def under(weights: Tensor | None, cell: Scored, metrics: Sequence[str]) -> Tensor:
+    """Metrics of predictions under B sets of weights, (metrics, B)."""
+    drawn = replace(cell, weights=weights)
+    return torch.stack([METRICS[name](drawn).double() for name in metrics])
 
 
 def seed_shares(seeds: int, replicates: int, rng: torch.Generator) -> Tensor:

@@ -32,12 +32,12 @@ class Bins:
     @cached_property
     def true(self) -> Tensor:
         """How many came true in each bin, (B, n_bins)."""
-        return self.sums(self.came_true)
+        return self.sums(self.came_true.double())
 
     @cached_property
     def gaps(self) -> Tensor:
         """|accuracy - confidence| of each bin times its weight, (B, n_bins); zero where it is empty."""
-        return self.sums(self.came_true - self.predicted).abs()
+        return self.sums(self.came_true.double() - self.predicted).abs()
 
     @property
     def chance(self) -> Tensor:
@@ -73,7 +73,7 @@ def class_bins(s: Scored) -> Bins:
     """15 bins for each class, K * 15 in all: every probability counts, not the largest alone."""
     first = ECE_BINS * torch.arange(s.classes)
     index = s.column("class index", lambda: first + bin_index(s.probs, equal_width(ECE_BINS)))
-    came_true = s.column("one hot", lambda: torch.nn.functional.one_hot(s.labels, s.classes).double())
+    came_true = s.column("one hot", lambda: s.labels[:, None] == torch.arange(s.classes))
     return s.once("class bins", lambda: Bins(s, s.probs, came_true, index, ECE_BINS * s.classes))
 
 
