@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PUBLISHED = ROOT / "runs" / "published"
@@ -21,8 +23,19 @@ def test_the_transcript_shows_the_published_results():
         assert re.search(r"\s+".join(map(re.escape, [method, *scores])), README), (condition, method)
 
 
-def test_the_table_of_costs_stands_as_it_was_published():
-    assert (PUBLISHED / "radio" / "costs.md").read_text(encoding="utf-8").strip() in README
+def test_the_transcript_shows_the_published_differences():
+    differences = rows(PUBLISHED / "radio" / "differences.md")
+    assert len(differences) == 3 * 3
+    for _, method, *scores in differences:
+        assert re.search(r"\s+".join(map(re.escape, [method, *scores])), README), method
+
+
+@pytest.mark.parametrize("name", ["radio/costs.md", "kernels.md", "all-methods.md"])
+def test_tables_stand_as_they_were_published(name):
+    lines = (PUBLISHED / name).read_text(encoding="utf-8").splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) > 5
+    assert all(line in README.splitlines() for line in table)
 
 
 def test_every_picture_and_file_that_the_readme_names_is_there():

@@ -75,11 +75,11 @@ class Logits:
         """
         z = check_parts(as_tensor(patches))
         plain = cls.from_logits(pool(z), labels=labels)
-        centred, centre = centred_windows(z, kernel)
-        windows = centred + centre
+        sums, centre, size = window_sums(z, kernel)
+        windows = torch.add(centre, sums, alpha=1 / size)
         return replace(
             plain,
-            sigma=check_spread(deviation(centred), "logits"),
+            sigma=check_spread(deviation(sums) / size, "logits"),
             mean_softmax=windows.softmax(1).mean(2),
             part_accuracy=None if plain.labels is None else right_parts(z, plain.labels),
             parts=z if keep_parts else None,
@@ -136,10 +136,10 @@ def sigma_bar(patches: Any, kernel: int = 1, *, spread: str = "logits") -> Tenso
 
     The paper's equations 4 and 5 (left); `spread` takes it of another function of the logits, one of SPREADS.
     """
-    centred, centre = centred_windows(check_parts(as_tensor(patches)), kernel)
+    sums, centre, size = window_sums(check_parts(as_tensor(patches)), kernel)
     if spread == "logits":
-        return deviation(centred)
-    return spread_of(centred + centre, spread)
+        return deviation(sums) / size
+    return spread_of(torch.add(centre, sums, alpha=1 / size), spread)
 
 
 def deviation(windows: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ def deviation(windows: Tensor) -> Tensor:
     """
     deviations = windows - windows.mean(2, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(deviations, dim=2)
-    return (norms / math.sqrt(windows.shape[2] - 1)).mean(1)
+    return norms.mean(1) / math.sqrt(windows.shape[2] - 1)
 
 
 def spread_of(windows: Tensor, spread: str) -> Tensor:
@@ -176,11 +176,11 @@ def pool(z: Tensor) -> Tensor:
     return z.flatten(2).mean(2)
 
 
-def centred_windows(z: Tensor, kernel: int) -> tuple[Tensor, Tensor]:
-    """Averages over windows of `kernel` neighbours, less the mean over all parts, and that mean.
+def window_sums(z: Tensor, kernel: int) -> tuple[Tensor, Tensor, int]:
+    """Sums over windows of `kernel` neighbours less the mean over all parts, that mean, and the size of a window.
 
-    (N, K, *grid) -> (N, K, S), (N, K, 1); stride 1, no padding, so T' = T - kernel + 1. Sums slide along each axis as
-    differences of running sums, which the subtraction of the mean keeps small and so exact.
+    (N, K, *grid) -> (N, K, S), (N, K, 1), number; stride 1, no padding, so T' = T - kernel + 1. Sums slide along each
+    axis as differences of running sums, which the subtraction of the mean keeps small and so exact.
     """
     check_kernel(kernel, grid=z.shape[2:])
     centre = pool(z).unsqueeze(2)
@@ -188,8 +188,7 @@ def centred_windows(z: Tensor, kernel: int) -> tuple[Tensor, Tensor]:
     if kernel > 1:
         for axis in range(2, z.ndim):
             windows = sliding_sums(windows, kernel, axis)
-        windows /= kernel ** (z.ndim - 2)
-    return windows.flatten(2), centre
+    return windows.flatten(2), centre, kernel ** (z.ndim - 2)
 
 
 def sliding_sums(z: Tensor, kernel: int, axis: int) -> Tensor:

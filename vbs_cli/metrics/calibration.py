@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vbs_cli.metrics.base import METRICS, Scored
-from vbs_cli.metrics.reliability import bin_index, equal_mass, equal_width
+from vbs_cli.metrics.reliability import bin_index, equal_mass, equal_width, width_index
 
 ECE_BINS = 15
 
@@ -60,7 +60,7 @@ def confidence_bins(s: Scored, index: Tensor) -> Bins:
 
 
 def width_bins(s: Scored) -> Bins:
-    index = s.column("width index", lambda: bin_index(s.confidence, equal_width(ECE_BINS)))
+    index = s.column("width index", lambda: width_index(s.confidence, ECE_BINS))
     return s.once("width bins", lambda: confidence_bins(s, index))
 
 

@@ -37,12 +37,11 @@ def bins_of(confidence: Tensor, correct: Tensor, *, n_bins: int) -> ReliabilityB
     """The same from confidences and whether they were right, (N,) each."""
     if n_bins < 1:
         raise InvalidInput(f"n_bins is {n_bins}", hint="it must be at least 1")
-    edges = equal_width(n_bins)
-    index = bin_index(confidence, edges)
+    index = width_index(confidence, n_bins)
     count = torch.bincount(index, minlength=n_bins)
     right = torch.bincount(index, weights=correct, minlength=n_bins)
     total = torch.bincount(index, weights=confidence, minlength=n_bins)
-    return ReliabilityBins(edges=edges, count=count, accuracy=right / count, confidence=total / count)
+    return ReliabilityBins(edges=equal_width(n_bins), count=count, accuracy=right / count, confidence=total / count)
 
 
 def equal_width(n_bins: int) -> Tensor:
@@ -58,3 +57,13 @@ def equal_mass(values: Tensor, n_bins: int) -> Tensor:
 def bin_index(values: Tensor, edges: Tensor) -> Tensor:
     """The bin of each value; whatever lies beyond the outer edges belongs to the outer bins."""
     return torch.bucketize(values, edges[1:-1])
+
+
+def width_index(values: Tensor, n_bins: int) -> Tensor:
+    """The same for bins of equal width, faster: by multiplication, and by comparison where rounding could mislead."""
+    scaled = values * n_bins
+    above = scaled.ceil()
+    index = above.sub(1).clamp_(0, n_bins - 1).long()
+    unsure = (above.sub_(scaled).sub_(0.5).abs_() > 0.5 - 1e-9).nonzero(as_tuple=True)
+    index[unsure] = bin_index(values[unsure], equal_width(n_bins))
+    return index
