@@ -182,9 +182,14 @@ def test_an_ensemble_of_one_seed_is_refused(workplace):
         evaluate(job_in(workplace, replace(SMALL, seeds=1, methods=ENSEMBLES)))
 
 
-def test_ensembles_need_no_dropout_network(workplace):
+def test_an_ensemble_alone_needs_the_conventional_networks_and_nothing_else(workplace, no_network):
     job = job_in(workplace, replace(SMALL, methods=("ensemble",)))
     assert job.roles == ["conventional"]
+    table = sweep(job, ["speckle"])
+    assert set(table["method"]) == {"ensemble"}
+    assert set(table["seed"]) == {-1}
+    run_all(job)
+    assert set(job.run.intervals["method"]) == {"ensemble"}
 
 
 def test_another_spread_needs_no_network_for_clean_data_and_one_for_sweeps(workplace, no_network):

@@ -88,7 +88,7 @@ def scored_conditions(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -
     for (noise, level), group in groupby(sorted(passes, key=condition), key=condition):
         cells: Cells = {name: {} for name in job.run.settings.methods}
         for (seed, role), record in caches.records(job, group).items():
-            for name, method in fitted[seed].items():
+            for name, method in fitted.get(seed, {}).items():
                 if method.model == role:
                     cells[name][seed] = scored_record(method, record)
         yield Condition(noise, level), {name: by_seed for name, by_seed in cells.items() if by_seed}
