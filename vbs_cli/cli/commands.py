@@ -314,5 +314,6 @@ def heading(condition: str, metrics: pd.DataFrame) -> str:
     from vbs_cli.plots.summary import count_seeds
 
     seeds = count_seeds(metrics)
-    origin = f"{seeds} seed{'s' if seeds > 1 else ''}, {metrics['source'].iloc[0]}"
+    counted = f"{seeds} seed{'s' if seeds > 1 else ''}" if (metrics["seed"] >= 0).any() else "all seeds together"
+    origin = f"{counted}, {metrics['source'].iloc[0]}"
     return f"[bold]{escape(condition)}[/], {escape(origin)}"
