@@ -154,6 +154,22 @@ def test_methods_refuse_a_record_that_lacks_what_they_read(method):
         method.fit(bare).predict_proba(bare)
 
 
+def test_an_unfitted_method_is_refused_where_there_is_something_to_fit(method):
+    if asdict(method.fit(record())) == asdict(method):
+        pytest.skip("has nothing to fit")
+    with pytest.raises(InvalidInput, match=r"not fitted|call fit"):
+        method.predict_proba(record())
+
+
+def test_what_was_learned_per_class_is_not_applied_to_another_number_of_them(method):
+    fitted = method.fit(record())
+    if not any(isinstance(value, (list, tuple)) for value in asdict(fitted).values()):
+        pytest.skip("learns nothing per class")
+    z, labels = parts()
+    with pytest.raises(InvalidInput, match="fitted on 5 classes, this record has 2"):
+        fitted.predict_proba(Logits.from_patches(z[:, :2], labels=labels % 2))
+
+
 @pytest.fixture(params=ALL)
 def metric(request):
     return request.param

@@ -1,9 +1,11 @@
-"""Randomness from names: the same words give the same numbers on every machine and in every order."""
+"""The same numbers on every machine and in every order: randomness from names, and work on one thread."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -17,3 +19,18 @@ def seed_of(*names: object) -> int:
 def generator(*names: object, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator seeded by names, e.g. `generator("radio", "gaussian", 3)`."""
     return torch.Generator(device).manual_seed(seed_of(*names))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on a single thread for a while.
+
+    Where torch cuts a tensor to share it among threads shows in the last bit of sines and products, so that results
+    would depend on the number of cores. Small arrays gain little from threads, and on a busy machine wait for them.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,8 +1,6 @@
 """Bayesian binning: the sums of the paper, written out slowly."""
 
-import json
 import math
-from dataclasses import asdict
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,21 +9,10 @@ import pytest
 import torch
 from netcal.binning import BBQ
 
+from tests.methods.samples import overconfident
 from vbs_cli import Logits, score
 from vbs_cli.errors import InvalidInput
 from vbs_cli.methods.bbq import BayesianBinning, average
-
-
-def overconfident(n=1500, k=4, factor=3.0, seed=0):
-    """Logits whose labels were drawn from their softmax, then multiplied."""
-    rng = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(n, k, generator=rng, dtype=torch.float64)
-    labels = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
-    return Logits.from_logits(factor * logits, labels=labels)
-
-
-def of_probabilities(rows, labels=None):
-    return Logits.from_logits(torch.tensor(rows, dtype=torch.float64).log(), labels=labels)
 
 
 def paper_bins(points, bins):
@@ -190,28 +177,7 @@ def test_a_class_without_labels_becomes_unlikely_but_not_impossible():
     assert probs[:, 2].mean() < 0.01
 
 
-def test_lists_from_json_do_as_well_as_tuples():
-    fitted, test = BayesianBinning().fit(overconfident()), overconfident(seed=1)
-    again = BayesianBinning(**json.loads(json.dumps(asdict(fitted))))
-    assert torch.equal(again.predict_proba(test), fitted.predict_proba(test))
-
-
 @pytest.mark.parametrize("factor", [0.0, -1.0, 0.99, math.inf, math.nan])
 def test_nonsense_ranges_are_refused(factor):
     with pytest.raises(InvalidInput, match=r"range_factor is .*at least 1"):
         BayesianBinning(range_factor=factor)
-
-
-def test_another_number_of_classes_is_refused():
-    with pytest.raises(InvalidInput, match="fitted on 4 classes, this record has 3"):
-        BayesianBinning().fit(overconfident()).predict_proba(Logits.from_logits(torch.randn(5, 3)))
-
-
-def test_an_unfitted_binning_is_refused():
-    with pytest.raises(InvalidInput, match="not fitted"):
-        BayesianBinning().predict_proba(overconfident())
-
-
-def test_fitting_needs_labels():
-    with pytest.raises(InvalidInput, match="needs labels"):
-        BayesianBinning().fit(Logits.from_logits(torch.randn(5, 3)))

@@ -1,29 +1,15 @@
 """Histogram binning: netcal's, where it is consistent with itself."""
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 import torch
 from netcal.binning import HistogramBinning as Netcal
 
+from tests.methods.samples import of_probabilities, overconfident
 from vbs_cli import Logits, score
 from vbs_cli.errors import InvalidInput
 from vbs_cli.methods.histogram import HistogramBinning
 from vbs_cli.methods.one_vs_rest import bins_of, equal_mass
-
-
-def overconfident(n=1500, k=4, factor=3.0, seed=0):
-    """Logits whose labels were drawn from their softmax, then multiplied."""
-    rng = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(n, k, generator=rng, dtype=torch.float64)
-    labels = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
-    return Logits.from_logits(factor * logits, labels=labels)
-
-
-def of_probabilities(rows, labels=None):
-    return Logits.from_logits(torch.tensor(rows, dtype=torch.float64).log(), labels=labels)
 
 
 def probabilities(record):
@@ -178,12 +164,6 @@ def test_a_class_without_labels_has_a_share_of_zero(binning):
     assert torch.isfinite(fitted.predict_proba(record)).all()
 
 
-def test_lists_from_json_do_as_well_as_tuples():
-    fitted, test = HistogramBinning(binning="mass").fit(overconfident()), overconfident(seed=1)
-    again = HistogramBinning(**json.loads(json.dumps(asdict(fitted))))
-    assert torch.equal(again.predict_proba(test), fitted.predict_proba(test))
-
-
 @pytest.mark.parametrize("n_bins", [0, -3, 2.5])
 def test_nonsense_numbers_of_bins_are_refused(n_bins):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
@@ -193,18 +173,3 @@ def test_nonsense_numbers_of_bins_are_refused(n_bins):
 def test_an_unknown_binning_is_refused():
     with pytest.raises(InvalidInput, match="known: width, mass"):
         HistogramBinning(binning="depth")
-
-
-def test_another_number_of_classes_is_refused():
-    with pytest.raises(InvalidInput, match="fitted on 4 classes, this record has 3"):
-        HistogramBinning().fit(overconfident()).predict_proba(Logits.from_logits(torch.randn(5, 3)))
-
-
-def test_an_unfitted_histogram_is_refused():
-    with pytest.raises(InvalidInput, match="not fitted"):
-        HistogramBinning().predict_proba(overconfident())
-
-
-def test_fitting_needs_labels():
-    with pytest.raises(InvalidInput, match="needs labels"):
-        HistogramBinning().fit(Logits.from_logits(torch.randn(5, 3)))

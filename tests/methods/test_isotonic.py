@@ -1,28 +1,13 @@
 """Isotonic regression: scikit-learn's, class by class."""
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 import torch
 from sklearn.isotonic import IsotonicRegression
 
+from tests.methods.samples import of_probabilities, overconfident
 from vbs_cli import Logits, score
-from vbs_cli.errors import InvalidInput
 from vbs_cli.methods.isotonic import IsotonicCalibration
-
-
-def overconfident(n=1500, k=4, factor=3.0, seed=0):
-    """Logits whose labels were drawn from their softmax, then multiplied."""
-    rng = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(n, k, generator=rng, dtype=torch.float64)
-    labels = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
-    return Logits.from_logits(factor * logits, labels=labels)
-
-
-def of_probabilities(rows, labels=None):
-    return Logits.from_logits(torch.tensor(rows, dtype=torch.float64).log(), labels=labels)
 
 
 def by_scikit_learn(val, test):
@@ -144,24 +129,3 @@ def test_a_single_validation_example_puts_all_on_its_class():
     val = overconfident(n=1)
     probs = IsotonicCalibration().fit(val).predict_proba(overconfident(n=20, seed=1))
     assert torch.equal(probs, torch.nn.functional.one_hot(val.labels.expand(20), 4).double())
-
-
-def test_lists_from_json_do_as_well_as_tuples():
-    fitted, test = IsotonicCalibration().fit(overconfident()), overconfident(seed=1)
-    again = IsotonicCalibration(**json.loads(json.dumps(asdict(fitted))))
-    assert torch.equal(again.predict_proba(test), fitted.predict_proba(test))
-
-
-def test_another_number_of_classes_is_refused():
-    with pytest.raises(InvalidInput, match="fitted on 4 classes, this record has 3"):
-        IsotonicCalibration().fit(overconfident()).predict_proba(Logits.from_logits(torch.randn(5, 3)))
-
-
-def test_an_unfitted_regression_is_refused():
-    with pytest.raises(InvalidInput, match="not fitted"):
-        IsotonicCalibration().predict_proba(overconfident())
-
-
-def test_fitting_needs_labels():
-    with pytest.raises(InvalidInput, match="needs labels"):
-        IsotonicCalibration().fit(Logits.from_logits(torch.randn(5, 3)))

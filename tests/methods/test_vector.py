@@ -1,8 +1,6 @@
 """Vector scaling: the optimum that scipy and scikit-learn find, and its limits."""
 
-import json
 import math
-from dataclasses import asdict
 
 import pytest
 import torch
@@ -11,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy
 
 from vbs_cli import Logits, score
-from vbs_cli.errors import InvalidInput
 from vbs_cli.methods.convex import LARGEST
 from vbs_cli.methods.vector import VectorScaling
 
@@ -149,24 +146,3 @@ def test_a_bias_on_its_way_to_infinity_is_not_called_converged():
     zeros, labels = torch.zeros(10, 3), torch.tensor([0] * 5 + [1] * 5)
     assert VectorScaling().fit(Logits.from_logits(zeros, labels=labels)).converged is False
     assert VectorScaling().fit(Logits.from_logits(zeros[:, :2], labels=labels)).converged is True
-
-
-def test_lists_from_json_do_as_well_as_tuples():
-    fitted = VectorScaling().fit(skewed())
-    again = VectorScaling(**json.loads(json.dumps(asdict(fitted))))
-    assert torch.equal(again.predict_proba(skewed(seed=1)), fitted.predict_proba(skewed(seed=1)))
-
-
-def test_another_number_of_classes_is_refused():
-    with pytest.raises(InvalidInput, match="fitted on 4 classes, this record has 3"):
-        VectorScaling().fit(skewed()).predict_proba(Logits.from_logits(torch.randn(5, 3)))
-
-
-def test_an_unfitted_vector_is_refused():
-    with pytest.raises(InvalidInput, match="not fitted"):
-        VectorScaling().predict_proba(skewed())
-
-
-def test_fitting_needs_labels():
-    with pytest.raises(InvalidInput, match="needs labels"):
-        VectorScaling().fit(Logits.from_logits(torch.randn(5, 3)))

@@ -8,48 +8,20 @@ import pytest
 import torch
 
 from tests.conftest import SMALL
-from vbs_cli import forward, sigma_bar
-from vbs_cli.data import open_dataset
-from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName, VbsError
+from tests.stages.helpers import all_numbers, job_in, states
+from vbs_cli import forward
+from vbs_cli.errors import DamagedArtifact, MissingArtifact, UnknownName, VbsError
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
-from vbs_cli.metrics import METRICS, bootstrap, scored
+from vbs_cli.metrics import METRICS
 from vbs_cli.models import training
 from vbs_cli.progress import Progress
-from vbs_cli.run import Run, Store, layout
-from vbs_cli.stages import caches, plot, status, train
-from vbs_cli.stages.base import Job
+from vbs_cli.run import layout
+from vbs_cli.stages import caches, plot, train
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.pipeline import cost, run_all
 from vbs_cli.stages.report import report
 from vbs_cli.stages.sweep import chosen_noises, sweep
-
-
-def job_in(folder, settings=SMALL, **extra):
-    path = folder / "runs" / "radio"
-    return Job(Run(path, settings, Store(path)), open_dataset(folder / "data", "radio"), **extra)
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    """Any forward pass fails the test."""
-
-    def refuse(*_, **__):
-        raise AssertionError("a network ran")
-
-    monkeypatch.setattr(forward, "run_patches", refuse)
-    monkeypatch.setattr(forward, "run_draws", refuse)
-    monkeypatch.setattr(training, "train", refuse)
-
-
-def all_numbers(job):
-    """The run without its pictures."""
-    train.train(job)
-    sweep(job, job.run.settings.noises)
-
-
-def states(job):
-    return {row["artifact"]: row["state"] for row in status.status(job)}
 
 
 def test_a_finished_run_is_up_to_date_and_running_again_makes_nothing(workplace, no_network):
@@ -113,105 +85,6 @@ def test_noise_of_level_zero_is_the_clean_data(made):
     clean = table[table["noise"] == "clean"].set_index(keys)["value"]
     zero = table[(table["noise"] == "speckle") & (table["level"] == 0)].set_index(keys)["value"]
     assert clean.sort_index().equals(zero.sort_index())
-
-
-def test_intervals_are_those_of_the_bootstrap_over_examples_and_seeds(made):
-    run = job_in(made).run
-    records = [run.logits(seed) for seed in (0, 1)]
-    cells = {
-        name: [scored(run.methods[s][name].predict_proba(r), r.labels) for s, r in enumerate(records)]
-        for name in ("conventional", "vbs")
-    }
-    found = bootstrap(cells, metrics=["nll"])
-    table = run.intervals.set_index(["noise", "level", "method", "baseline", "metric"])[["value", "low", "high"]]
-    for method, baseline, expected in (
-        ("vbs", "", found.interval("vbs", "nll")),
-        ("vbs", "conventional", found.difference("vbs", "conventional", "nll")),
-    ):
-        row = table.loc["clean", 0.0, method, baseline, "nll"]
-        assert tuple(row) == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6, abs=1e-9)
-
-
-def test_intervals_cover_the_conditions_that_summaries_show(made):
-    table = job_in(made).run.intervals
-    shown = {(n, lv) for n, lv in zip(table["noise"], table["level"], strict=True)}
-    assert shown == {("clean", 0.0), ("gaussian", 0.5), ("speckle", 0.5)}
-    assert set(table["baseline"]) == {"", *SMALL.methods}
-    assert not any(metric.endswith("_chance") for metric in table["metric"])
-    assert (table["low"] <= table["value"]).sum() == table["low"].notna().sum()
-
-
-def test_another_metric_makes_the_tables_stale(workplace, no_network, monkeypatch):
-    monkeypatch.setitem(METRICS._entries, "half", lambda s: s.mean(s.correct) / 2)
-    job = job_in(workplace)
-    assert states(job)["metrics.parquet"] == "stale"
-    table = evaluate(job)
-    assert (table[table["metric"] == "half"]["value"].max()) <= 0.5
-
-
-ENSEMBLES = ("conventional", "ensemble", "vbs-ensemble", "temperature-ensemble")
-
-
-def test_ensembles_are_assembled_from_the_caches_of_all_seeds(workplace, no_network):
-    job = job_in(workplace, replace(SMALL, methods=ENSEMBLES))
-    table = sweep(job, ["gaussian"])
-    members = [job.run.logits(seed, noise="gaussian", level=1.0) for seed in (0, 1)]
-    probs = torch.stack([member.logits.softmax(1) for member in members]).mean(0)
-    expected = float((probs.argmax(1) == members[0].labels).double().mean())
-    rows = table[(table["level"] == 1.0) & (table["metric"] == "accuracy")].set_index(["method", "seed"])["value"]
-    assert rows["ensemble", -1] == rows["temperature-ensemble", -1] == expected
-    assert list(rows.index.get_level_values("seed")) == [-1, -1, -1, 0, 1]
-    fitted = job.run.methods[-1]["vbs-ensemble"]
-    validation = torch.stack([job.run.logits(seed, "val").logits for seed in (0, 1)])
-    assert fitted.beta == pytest.approx(-np.percentile(validation.std(0).mean(1), 75), rel=1e-5)
-    intervals = job.run.intervals
-    assert set(intervals["method"]) == set(ENSEMBLES)
-
-
-def test_an_ensemble_is_left_out_where_a_member_is_missing(workplace, no_network):
-    job = job_in(workplace, replace(SMALL, methods=ENSEMBLES))
-    job.run.store.remove(layout.logits(1, "conventional", "test", "gaussian", 1.0))
-    table = evaluate(job)
-    at = table[(table["noise"] == "gaussian") & (table["level"] == 1.0)]
-    assert set(at["method"]) == {"conventional"}
-    assert set(at["seed"]) == {0}
-
-
-def test_an_ensemble_of_one_seed_is_refused(workplace):
-    with pytest.raises(InvalidInput, match="an ensemble of one seed is none; --seeds 2"):
-        evaluate(job_in(workplace, replace(SMALL, seeds=1, methods=ENSEMBLES)))
-
-
-def test_an_ensemble_alone_needs_the_conventional_networks_and_nothing_else(workplace, no_network):
-    job = job_in(workplace, replace(SMALL, methods=("ensemble",)))
-    assert job.roles == ["conventional"]
-    table = sweep(job, ["speckle"])
-    assert set(table["method"]) == {"ensemble"}
-    assert set(table["seed"]) == {-1}
-    run_all(job)
-    assert set(job.run.intervals["method"]) == {"ensemble"}
-
-
-def test_another_spread_needs_no_network_for_clean_data_and_one_for_sweeps(workplace, no_network):
-    settings = replace(SMALL, options={"vbs": {"alpha": 1.0, "beta": "q50", "spread": "softmax"}})
-    job = job_in(workplace, settings)
-    metrics = evaluate(job)
-    assert set(metrics[metrics["method"] != "mc-dropout"]["noise"]) == {"clean"}
-    record = job.run.logits(0, "val")
-    expected = sigma_bar(record.parts, kernel=SMALL.kernel, spread="softmax")
-    assert torch.equal(record.extras["sigma_softmax"], expected)
-    assert job.run.methods[0]["vbs"].beta == pytest.approx(-np.median(expected))
-    with pytest.raises(AssertionError, match="a network ran"):
-        sweep(job, ["gaussian"])
-
-
-def test_a_spread_goes_through_the_whole_run(data_only):
-    options = {"vbs": {"spread": "softplus", "beta": "q50"}, "vbs-dropout": {"spread": "relu"}}
-    job = job_in(data_only, replace(SMALL, methods=("vbs", "vbs-dropout"), options=options, noises=("speckle",)))
-    all_numbers(job)
-    assert "sigma_softplus" in job.run.logits(1, noise="speckle", level=1.0).extras
-    assert "sigma_relu" in job.run.logits(1, model="dropout", noise="speckle", level=1.0).extras
-    assert set(job.run.metrics["method"]) == {"vbs", "vbs-dropout"}
 
 
 def test_a_changed_alpha_is_scored_again_without_a_network(workplace, no_network):

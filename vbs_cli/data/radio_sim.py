@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from vbs_cli.seeding import generator
+from vbs_cli.seeding import generator, one_thread
 
 SAMPLES = 2080
 
@@ -100,21 +99,6 @@ def simulate(labels: Tensor, devices: Transmitters, rng: torch.Generator) -> Ten
         signal = amplify(oscillate(signal, device, rng), device)
         signal = receive(scatter(signal, rng), rng)
         return torch.view_as_real(signal).movedim(-1, 1).contiguous()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on a single thread for a while.
-
-    Where torch cuts a tensor to share it among threads shows in the last bit of sines and products, so the
-    data would depend on the number of cores. One thread makes 100,000 windows in half a minute.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def batches(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -69,17 +68,6 @@ def with_options(name: str, options: Mapping[str, Any]) -> Method:
         if option not in known:
             raise unknown(f"option of {name}", option, known)
     return METHODS[name](**options)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """For work on small arrays, which gains little from threads and on a busy machine mostly waits for them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def choose_device(name: str, progress: Progress = SILENT) -> torch.device:

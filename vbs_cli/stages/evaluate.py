@@ -19,8 +19,9 @@ from vbs_cli.metrics.reliability import bins_of
 from vbs_cli.plots.summary import Condition, conditions
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.run.store import STALE
+from vbs_cli.seeding import one_thread
 from vbs_cli.stages import caches
-from vbs_cli.stages.base import Job, Target, one_thread
+from vbs_cli.stages.base import Job, Target
 from vbs_cli.stages.calibrate import calibrate
 
 Row = dict[str, Any]
