@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,8 +100,9 @@ def result_groups(table: pd.DataFrame) -> Iterator[tuple[str, list[tuple[str, li
 
 def cell(row: Mapping[Any, Any], score: str, best: Mapping[str, float]) -> dict[str, Any]:
     """The text of one number and whether it is the best of its column."""
-    mean = row[f"{score}_mean"]
-    return {"text": plus_minus(mean, row[f"{score}_std"]), "best": round(mean, 3) == best.get(score)}
+    mean, std = row[f"{score}_mean"], row[f"{score}_std"]
+    std = math.nan if score == "ece_chance" else std  # a yardstick, not a measurement
+    return {"text": plus_minus(mean, std), "best": round(mean, 3) == best.get(score)}
 
 
 def figure_view(name: str, svg: str) -> dict[str, str]:
