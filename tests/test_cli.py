@@ -128,6 +128,8 @@ def test_options_of_methods_are_given_by_name(workplace, vbs):
     for wrong, said in (
         ("vbs.gamma=1", "unknown option of vbs 'gamma'"),
         ("vbs", "write METHOD.NAME=VALUE"),
+        ("vsb.alpha=2", "unknown method 'vsb'; did you mean 'vbs'?"),
+        ("dirichlet.odri=2", "unknown option of dirichlet 'odri'; did you mean 'odir'?"),
         ("vbs.spread=logit", "did you mean 'logits'"),
     ):
         refused = vbs(workplace, "calibrate", "--option", wrong)

@@ -51,6 +51,7 @@ def test_another_metric_makes_the_tables_stale(workplace, no_network, monkeypatc
     assert states(job)["metrics.parquet"] == "stale"
     table = evaluate(job)
     assert (table[table["metric"] == "half"]["value"].max()) <= 0.5
+    assert "half" in set(job.run.intervals["metric"])
 
 
 def test_ensembles_are_assembled_from_the_caches_of_all_seeds(workplace, no_network):

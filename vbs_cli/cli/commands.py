@@ -18,6 +18,8 @@ from vbs_cli.registry import unknown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vbs_cli.stages.base import Job
+
 app = typer.Typer(
     name="vbs",
     no_args_is_help=True,
@@ -128,6 +130,7 @@ def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) 
     with shell.job() as job:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
+        check_against(job, against)
         metrics = stage.evaluate(job)
         intervals = job.run.intervals
     clean = Condition("clean", 0.0)
@@ -146,6 +149,7 @@ def noise_sweep(shell: Shell, noise: Noises = None, against: Against = None, mar
         noises = chosen_noises(job, noise)
         if shell.dry_run:
             return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises)))
+        check_against(job, against)
         metrics = sweep(job, noises)
         intervals = job.run.intervals
     shown = intervals[intervals["noise"].isin(noises)]
@@ -278,6 +282,13 @@ def number(value: Any) -> Any:
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
+def check_against(job: Job, against: str | None) -> None:
+    """Refuse a method that the run does not compare, before anything is computed."""
+    methods = job.run.settings.methods
+    if against is not None and against not in methods:
+        raise unknown("method", against, methods)
+
+
 def show_metrics(
     shell: Shell,
     metrics: pd.DataFrame,
@@ -290,8 +301,6 @@ def show_metrics(
     from vbs_cli.plots import summary
 
     methods = list(intervals["method"].unique())
-    if against is not None and against not in methods:
-        raise unknown("method", against, methods)
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
 
     def shape(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Any:

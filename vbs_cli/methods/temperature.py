@@ -24,7 +24,7 @@ TINY = torch.finfo(torch.float64).tiny
 @METHODS.register("temperature")
 @dataclass(frozen=True)
 class TemperatureScaling(TemperatureMethod):
-    """softmax(l / value). `solver` is "exact", or "adam" for the recipe of the paper's section 4."""
+    """softmax(l / value). `solver` is "exact", or "adam" for the recipe of the paper's appendix (Baselines)."""
 
     value: float | None = None
     converged: bool | None = None

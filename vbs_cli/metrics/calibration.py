@@ -91,7 +91,7 @@ def ece_chance(s: Scored) -> Tensor:
 
 @METRICS.register("ece_debiased")
 def ece_debiased(s: Scored) -> Tensor:
-    """Root of the squared calibration error, freed of what chance adds to it (Kumar et al. 2019, definition 5.2).
+    """Root of the squared calibration error, freed of what chance adds to it (Kumar et al. 2019).
 
     Each bin's squared gap less the variance of its accuracy; 15 equal-width bins, bins of one example left out.
     """

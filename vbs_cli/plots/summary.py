@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from vbs_cli.metrics import Interval
+
 SCORES = ("accuracy", "nll", "brier", "ece", "ece_chance", "entropy")
 INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", "by chance", "entropy")
 DIFFERENCES = ("nll", "brier", "ece")
@@ -153,8 +155,9 @@ def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:
 
 def signed(row: pd.Series[float]) -> str:
     """`-0.008 [-0.012, -0.004] *`."""
-    value, low, high = (f"{row[name]:+.3f}" for name in ("value", "low", "high"))
-    return f"{value} [{low}, {high}]{' *' if row['low'] > 0 or row['high'] < 0 else ''}"
+    found = Interval(row["value"], row["low"], row["high"])
+    star = " *" if found.excludes_zero else ""
+    return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 
 def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:

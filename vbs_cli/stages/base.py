@@ -36,6 +36,8 @@ class Job:
     def methods(self) -> dict[str, Method]:
         """The run's methods with their options, not yet fitted."""
         s = self.run.settings
+        for name, options in s.options.items():  # also of methods that the run leaves out: a typo is one anyway
+            with_options(name, options)
         return {name: with_options(name, s.options.get(name, {})) for name in s.methods}
 
     @property

@@ -27,8 +27,6 @@ from vbs_cli.stages.calibrate import calibrate
 Row = dict[str, Any]
 Fitted = Mapping[int, Mapping[str, Method]]
 Cells = dict[str, dict[int, Scored]]  # by method and seed
-# What a calibrated predictor would score by chance is a yardstick, and has no interval of its own.
-WITH_INTERVAL = tuple(name for name in METRICS if not name.endswith("_chance"))
 
 
 def targets(job: Job) -> list[Target]:
@@ -140,12 +138,14 @@ def intervals_table(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> 
     """Per condition the interval of each method's metrics, and of their differences from every other method."""
     rows: list[Row] = []
     shown = shown_passes(passes)
+    # What a calibrated predictor would score by chance is a yardstick, and has no interval of its own.
+    names = [name for name in METRICS if not name.endswith("_chance")]
     with one_thread(), job.progress.task("intervals", len({(p.noise, p.level) for p in shown})) as task:
         for at, cells in scored_conditions(job, fitted, shown):
             task.note(at.name)
-            found = bootstrap(common_seeds(cells), metrics=WITH_INTERVAL)
+            found = bootstrap(common_seeds(cells), metrics=names)
             keys = {"noise": at.noise, "level": at.level}
-            rows += [{**keys, **row} for row in interval_rows(found, list(cells))]
+            rows += [{**keys, **row} for row in interval_rows(found, list(cells), names)]
             task.advance(1)
         task.note(f"{len(rows)} of metrics and differences")
     return pd.DataFrame(rows)
@@ -161,7 +161,7 @@ def common_seeds(cells: Cells) -> dict[str, list[Scored]]:
     }
 
 
-def interval_rows(found: Bootstrap, methods: list[str]) -> Iterator[Row]:
+def interval_rows(found: Bootstrap, methods: list[str], metrics: list[str]) -> Iterator[Row]:
     """Baseline "" is none: the metric itself."""
 
     def row(method: str, baseline: str, metric: str, interval: Interval) -> Row:
@@ -169,7 +169,7 @@ def interval_rows(found: Bootstrap, methods: list[str]) -> Iterator[Row]:
         return {"method": method, "baseline": baseline, "metric": metric, **numbers}
 
     for method in methods:
-        for metric in WITH_INTERVAL:
+        for metric in metrics:
             yield row(method, "", metric, found.interval(method, metric))
             for baseline in methods:
                 if baseline != method:
