@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -26,14 +26,63 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
+        put_in_place(temporary, path)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def put_in_place(complete: Path, path: Path) -> None:
+    """Let a complete file take the place of `path` in one step, once it is on the disk for good."""
+    try:
+        sync(complete)
+        os.replace(complete, path)
+        sync(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def set_aside(path: Path, name: str) -> Path:
+    """Keep a file that is not what `name` should be, where nobody reads it."""
+    aside = path.with_name(f"{name}.wrong")
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        raise cannot_write(aside, error) from error
+    return aside
+
+
+@contextmanager
+def growing(path: Path, *, keep: bool) -> Iterator[BinaryIO]:
+    """A file that grows over several attempts and stays whatever happens; `keep` goes on where the last one ended."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab" if keep else "wb") as file:
+            yield file
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def make_folder(folder: Path) -> None:
+    """A folder with its parents, unless it is there already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
+def write_scratch(path: str, chunks: Iterable[bytes]) -> None:
+    """A new file that need not outlive a crash, so nothing waits for the disk. FileExistsError if it is there."""
+    try:
+        with open(path, "xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise cannot_write(Path(path), error) from error
 
 
 def cannot_write(path: Path, error: OSError) -> VbsError:
@@ -45,18 +94,24 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
-def write_array(path: Path, chunks: Iterable[np.ndarray], *, shape: tuple[int, ...], dtype: type) -> None:
-    """A .npy file from consecutive chunks of its first axis, which need not fit in memory together."""
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+def write_array(path: Path, chunks: Iterable[np.ndarray], *, row: tuple[int, ...], dtype: str) -> int:
+    """A .npy file from consecutive chunks of rows, which need not fit in memory together. Returns their number."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False}
     rows = 0
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.lib.format.write_array_header_2_0(file, header)
+        np.lib.format.write_array_header_2_0(file, {**header, "shape": (0, *row)})
+        begin = file.tell()
         for chunk in chunks:
+            if chunk.shape[1:] != row:
+                raise VbsError(f"{path.name} got rows of shape {chunk.shape[1:]} instead of {row}")
             file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
             rows += len(chunk)
+        # numpy pads its headers so that the number of rows can be filled in afterwards.
+        file.seek(0)
+        np.lib.format.write_array_header_2_0(file, {**header, "shape": (rows, *row)})
+        assert file.tell() == begin
         file.flush()
-        if rows != shape[0]:
-            raise VbsError(f"{path.name} got {rows} rows instead of {shape[0]}")
+    return rows
 
 
 def clear_folder(folder: Path) -> None:
@@ -92,7 +147,7 @@ def check_writable(folder: Path) -> None:
     """Fail now rather than after hours of computing."""
     with replacing(folder / "probe") as temporary:
         temporary.write_bytes(b"")
-    (folder / "probe").unlink()
+    (folder / "probe").unlink(missing_ok=True)  # another process may probe the same folder
 
 
 def remove_temporaries(folder: Path) -> None:
@@ -108,6 +163,14 @@ def sha256_of(data: bytes) -> str:
 def sha256_of_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_path(path: Path) -> str:
+    """The hash of a file's content, or of the names and contents of all files below a folder."""
+    if path.is_file():
+        return sha256_of_file(path)
+    found = sorted(file for file in path.rglob("*") if file.is_file())
+    return sha256_of_json([[file.relative_to(path).as_posix(), sha256_of_file(file)] for file in found])
 
 
 def sha256_of_json(value: Any) -> str:

@@ -1,0 +1,300 @@
+"""Archives from strangers: regular files and folders come out, inside the target and within limits, or nothing does."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from vbs_cli import files
+from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, VbsError
+from vbs_cli.progress import SILENT, Progress
+
+CHUNK = 1 << 20
+HEADERS = 1 << 22  # bytes that may lie between two members of a tar; tarfile reads long names into memory at once
+SPECIAL = "is a link, a device or the like"
+DEPTH = 100  # folders inside one another
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how a zip begins, the latter when it is empty
+COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may come out of an archive."""
+
+    total: int = 200 * 10**9  # bytes
+    files: int = 5_000_000
+    ratio: float = 1000.0  # of unpacked to packed bytes
+    floor: int = 100 * 10**6  # bytes up to which any ratio will do: short repetitive text packs very well
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Member:
+    """An entry of an archive."""
+
+    name: str
+    folder: bool
+    flaw: str  # why it must not be extracted, if so
+    position: int  # packed bytes up to here
+    chunks: Callable[[], Iterator[bytes]]
+
+
+@contextmanager
+def opened(path: Path, scratch: Path, *, progress: Progress = SILENT) -> Iterator[Path]:
+    """A folder as it is, or an archive unpacked into `scratch` for as long as the block lasts."""
+    if path.is_dir():
+        yield path
+        return
+    if not path.exists():
+        raise MissingArtifact(f"{path} does not exist", hint="give the path of a folder or of a tar or zip archive")
+    if not is_archive(path):
+        raise InvalidInput(f"{path} is neither a folder nor a tar or zip archive", hint="unpack it and give the folder")
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process
+    try:
+        extract(path, scratch, progress=progress)
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether the content is a tar, as it is or packed by gzip, bzip2 or xz, or a zip."""
+    try:
+        with path.open("rb") as file, unpacked(file) as stream:
+            head = stream.read(tarfile.BLOCKSIZE)
+        if not head.startswith(ZIP):
+            tarfile.TarInfo.frombuf(head, tarfile.ENCODING, "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    except Exception:  # begins like one, and `extract` finds it damaged
+        return path.is_file()
+    return True
+
+
+def unpacked(file: IO[bytes]) -> IO[bytes]:
+    """The stream inside the compression that the first bytes tell of, or the file itself."""
+    head = file.read(max(map(len, COMPRESSED)))
+    file.seek(0)
+    return next((opener(file) for magic, opener in COMPRESSED.items() if head.startswith(magic)), file)
+
+
+def extract(path: Path, target: Path, *, limits: Limits = LIMITS, progress: Progress = SILENT) -> None:
+    """Unpack an archive into a new or empty folder. When anything is wrong with it, nothing stays."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInput(f"{target} is not an empty folder", hint="unpack into a new one")
+    try:
+        with path.open("rb") as file:
+            members = zip_members if file.read(4) in ZIP else tar_members
+    except OSError as error:
+        raise VbsError(f"cannot read {path}: {error.strerror}", hint="check the path and its rights") from error
+    files.clear_folder(target)
+    try:
+        unpacker, shown = Unpacker(path, target, limits), 0
+        with progress.task(f"unpacking {path.name}", unpacker.packed) as task:
+            for member in members(path):
+                unpacker.place(member)
+                if member.position >= shown + CHUNK:  # a step per small file would cost more than the file
+                    task.advance(member.position - shown)
+                    shown = member.position
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+class Unpacker:
+    """Puts members below the target and counts what came out."""
+
+    def __init__(self, archive: Path, target: Path, limits: Limits) -> None:
+        self.archive = archive
+        self.target = target
+        self.packed = archive.stat().st_size
+        self.most = min(limits.total, max(limits.floor, limits.ratio * self.packed))  # bytes
+        self.limits = limits
+        self.folders = {""}  # made so far, relative to the target
+        self.members = 0
+        self.written = 0
+
+    def place(self, member: Member) -> None:
+        """Write one member, or refuse the archive for it."""
+        parts, flaw = parts_of(member)
+        if flaw or member.flaw:
+            raise self.refused(member, flaw or member.flaw)
+        self.members += 1
+        if self.members > self.limits.files:
+            raise self.refused(member, f"is beyond the {self.limits.files:,} files that one archive may hold")
+        if is_litter(parts):
+            for _ in self.counted(member):
+                pass
+            return
+        self.make_folder("/".join(parts if member.folder else parts[:-1]), member)
+        if not member.folder:
+            self.write("/".join((str(self.target), *parts)), member)
+
+    def write(self, path: str, member: Member) -> None:
+        try:
+            files.write_scratch(path, self.counted(member))
+        except FileExistsError:
+            flaw = "is both a file and a folder" if Path(path).is_dir() else "is there twice"
+            raise self.refused(member, flaw) from None
+
+    def make_folder(self, name: str, member: Member) -> None:
+        """The folder and those above it, each looked at once."""
+        if name in self.folders:
+            return
+        self.make_folder(name.rpartition("/")[0], member)
+        folder = self.target / name
+        if folder.is_file():
+            raise self.refused(member, "is both a file and a folder")
+        files.make_folder(folder)
+        self.folders.add(name)
+
+    def counted(self, member: Member) -> Iterator[bytes]:
+        """The content of a member, as long as it is within the limits; what its header says is not believed."""
+        for chunk in () if member.folder else member.chunks():
+            self.written += len(chunk)
+            if self.written > self.most:
+                flaw = f"brings the content to more than {self.most / 1e6:,.0f} MB, from {self.packed:,} bytes packed"
+                raise self.refused(member, flaw)
+            yield chunk
+
+    def refused(self, member: Member, flaw: str) -> VbsError:
+        message = f"{self.archive} is not safe to unpack: {member.name!r} {flaw}"
+        return VbsError(message, hint="get the archive from its publisher")
+
+
+def parts_of(member: Member) -> tuple[list[str], str]:
+    """The path below the target, or what is wrong with it. It must be harmless on every system."""
+    name = member.name
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or re.match("[A-Za-z]:", name):
+        return [], "has an absolute name"
+    if len(parts) > DEPTH:
+        return [], f"lies more than {DEPTH} folders deep"
+    if ".." in parts:
+        return [], "leads out of the folder"
+    if "\\" in name or "\0" in name:
+        return [], "has a character in its name that no honest one has"
+    return parts, "" if parts or member.folder else "has no name"
+
+
+def is_litter(parts: list[str]) -> bool:
+    """What macOS adds to archives."""
+    return any(part in ("__MACOSX", ".DS_Store") or part.startswith("._") for part in parts)
+
+
+@contextmanager
+def reading(archive: Path) -> Iterator[None]:
+    """A broken archive is an error that the user can understand."""
+    try:
+        yield
+    except VbsError:
+        raise
+    except Exception as error:  # the readers let out whatever they stumble over, from EOFError to RecursionError
+        message = f"{archive} is damaged: {str(error) or type(error).__name__}"
+        raise DamagedArtifact(message, hint="get it again, this copy is incomplete or changed") from error
+
+
+def zip_members(path: Path) -> Iterator[Member]:
+    with reading(path), zipfile.ZipFile(path) as archive:
+        position = 0
+        for info in archive.infolist():
+            position += info.compress_size
+            chunks = partial(zip_chunks, archive, info, path)
+            yield Member(info.orig_filename, info.is_dir(), zip_flaw(info), position, chunks)
+
+
+def zip_flaw(info: zipfile.ZipInfo) -> str:
+    if info.flag_bits & 0x1:
+        return "is encrypted"
+    # Systems of the Unix kind keep the type of a file in the upper half.
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    plain = (0, stat.S_IFREG, stat.S_IFDIR) if info.is_dir() else (0, stat.S_IFREG)
+    return "" if kind in plain else SPECIAL
+
+
+def zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Iterator[bytes]:
+    with reading(path), archive.open(info) as file:
+        left = info.file_size
+        while chunk := file.read(CHUNK):
+            left -= len(chunk)
+            yield chunk
+        if left:
+            raise zipfile.BadZipFile(f"{info.filename} is shorter than it says")
+
+
+class Source:
+    """What a tar is read from: forwards only, with a limit to how much one step may take."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.size = 0
+        self.end = 0  # of the last byte that is not zero
+        self.left = HEADERS
+
+    def read(self, size: int) -> bytes:
+        data = self.stream.read(size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise tarfile.ReadError("it has too much between its members")
+        if content := len(data.rstrip(b"\0")):
+            self.end = self.size + content
+        self.size += len(data)
+        return data
+
+
+def tar_members(path: Path) -> Iterator[Member]:
+    with reading(path), path.open("rb") as file, unpacked(file) as stream:
+        source = Source(stream)
+        # In a stream tarfile never goes back, and it asks for nothing that `Source` lacks.
+        with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
+            while (info := archive.next()) is not None:
+                archive.members.clear()  # of millions, they would fill the memory
+                source.left = HEADERS + (info.size if info.isreg() else 0)
+                chunks = partial(tar_chunks, archive, info, path)
+                yield Member(info.name, info.isdir(), tar_flaw(info), file.tell(), chunks)
+            check_end(source, archive.offset)
+
+
+def tar_flaw(info: tarfile.TarInfo) -> str:
+    if info.isdir() or (info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not info.issparse()):
+        return ""
+    return SPECIAL
+
+
+def tar_chunks(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> Iterator[bytes]:
+    with reading(path):
+        left = info.size
+        while left > 0:
+            # The stream stands where the member's content begins; tarfile's own object around it takes its time.
+            chunk = archive.fileobj.read(min(CHUNK, left))
+            if not chunk:
+                raise tarfile.ReadError("unexpected end of data")
+            left -= len(chunk)
+            yield chunk
+
+
+def check_end(source: Source, offset: int) -> None:
+    """A tar ends with zeros. tarfile would take a broken header, or nothing at all, for its end as well."""
+    source.left = HEADERS
+    while source.read(CHUNK):  # to the end also for the checksum of the compression
+        pass
+    if source.end > offset or source.size < offset + tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("it breaks off, or has something else between its members")
