@@ -17,11 +17,10 @@ from torch import Tensor
 from vbs_cli.logits import sigma_bar
 from vbs_cli.methods.temperature import fit_by_adam, fit_temperature
 from vbs_cli.metrics import score
-from vbs_cli.models.conv1d import STRIDES_RADIO, signal_network
+from vbs_cli.models.conv1d import STRIDES_RADIO, STRIDES_SPEECH, signal_network
 
 LEVELS = 20
 BINS = 15
-STRIDES_SPEECH = (5, 4, 2, 2, 2)  # the paper's network for LibriSpeech
 
 
 @dataclass(frozen=True)

@@ -6,38 +6,193 @@ comparisons are paired, and curves over the level are smooth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from threading import Lock
 
 import torch
 from torch import Tensor
 
+from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import Registry
 from vbs_cli.seeding import generator
+
+KEPT_BYTES = 256 * 2**20  # of draws; the whole test split of each of the paper's datasets fits
+IMAGE_RANGE = (0.0, 1.0)
+SIGNAL_RANGE = (-1.0, 1.0)
+# At level 1, as the paper has them: the rotation in degrees, the padding as a share, elastic steps in pixels.
+ROTATION = 30.0
+PADDING = 0.2
+REACH = 5.0
 
 
 @dataclass(frozen=True)
 class Noise:
-    """`draw` makes the standard randomness for a block of inputs; `apply` distorts them by it to a level."""
+    """`draw` makes the standard randomness for a block of inputs; `apply` distorts them by it to a level.
+
+    Draws are kept for the next level, so `apply` must leave them as they are.
+    """
 
     draw: Callable[[torch.Size, torch.Generator], Tensor]
     apply: Callable[[Tensor, Tensor, float], Tensor]  # inputs, draw, level
+    images_only: bool = False
 
 
 NOISES: Registry[Noise] = Registry("noise")
+
+
+class Draws:
+    """The draws of the one noise that is under way, up to `bound` bytes; a sweep comes back to them at every level."""
+
+    def __init__(self, bound: int = KEPT_BYTES) -> None:
+        self.bound = bound
+        self._lock = Lock()
+        self._of: Hashable = None
+        self._kept: dict[Hashable, Tensor] = {}
+        self._bytes = 0
+
+    def get(self, of: Hashable, block: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        """What was made for this block, or make it; whatever is kept `of` something else is dropped."""
+        with self._lock:
+            if of != self._of:
+                self._of, self._kept, self._bytes = of, {}, 0
+            found = self._kept.get(block)
+        if found is not None:
+            return found
+        made = make()
+        with self._lock:
+            fits = self._bytes + made.nbytes <= self.bound
+            if of == self._of and fits and block not in self._kept:
+                self._kept[block] = made
+                self._bytes += made.nbytes
+        return made
+
+
+DRAWS = Draws()
+
+
+def distort(
+    x: Tensor, *, noise: str, level: float, dataset: str, split: str, block: int, draws: Draws = DRAWS
+) -> Tensor:
+    """One block of inputs under noise; level 0 is the identity."""
+    if not 0 <= level < math.inf:
+        raise InvalidInput(f"there is no noise of level {level}", hint="levels are finite numbers from 0 on")
+    if level == 0:
+        return x
+    chosen = NOISES[noise]
+
+    def make() -> Tensor:
+        # A tensor of inference mode would be useless to whoever comes later and needs gradients.
+        with torch.inference_mode(False):
+            return chosen.draw(x.shape, generator(dataset, split, noise, block))
+
+    draw = draws.get((dataset, split, noise, x.shape[1:]), (block, len(x)), make)
+    return chosen.apply(x, draw, level)
+
+
+def noises_for(shape: tuple[int, ...]) -> list[str]:
+    """The noises that inputs of this shape can take: all for images (C, H, W), fewer for signals (C, L)."""
+    return [name for name, noise in NOISES.items() if len(shape) == 3 or not noise.images_only]
+
+
+def need_images(noise: str, x: Tensor) -> None:
+    if x.ndim != 4:
+        hint = f"signals take {', '.join(noises_for((1, 1)))}"
+        raise InvalidInput(f"{noise} is a noise for images", hint=hint)
 
 
 def standard_normal(shape: torch.Size, rng: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=rng)
 
 
-NOISES.register("gaussian")(Noise(standard_normal, lambda x, eps, level: torch.add(x, eps, alpha=level)))
-NOISES.register("speckle")(Noise(standard_normal, lambda x, eps, level: torch.addcmul(x, x, eps, value=level)))
+def gaussian(x: Tensor, eps: Tensor, level: float) -> Tensor:
+    return torch.add(x, eps.to(x.dtype), alpha=level)
 
 
-def distort(x: Tensor, *, noise: str, level: float, dataset: str, split: str, block: int) -> Tensor:
-    """One block of inputs under noise; level 0 is the identity."""
-    if level == 0:
-        return x
-    chosen = NOISES[noise]
-    return chosen.apply(x, chosen.draw(x.shape, generator(dataset, split, noise, block)), level)
+def speckle(x: Tensor, eps: Tensor, level: float) -> Tensor:
+    return torch.addcmul(x, x, eps.to(x.dtype), value=level)
+
+
+def uniform_positions(shape: torch.Size, rng: torch.Generator) -> Tensor:
+    """One number of U(0, 1) per pixel or sample, shared by the channels: (B, 1, *size)."""
+    return torch.rand((shape[0], 1, *shape[2:]), generator=rng)
+
+
+def salt_and_pepper(x: Tensor, u: Tensor, level: float) -> Tensor:
+    """A share `level` of the positions at the ends of the range; what is replaced stays so at higher levels."""
+    low, high = IMAGE_RANGE if x.ndim == 4 else SIGNAL_RANGE
+    half = min(level, 1.0) / 2
+    return torch.where(u < half, low, torch.where(u >= 1 - half, high, x))
+
+
+def no_draw(shape: torch.Size, rng: torch.Generator) -> Tensor:
+    return torch.empty(0)
+
+
+def affine(x: Tensor, draw: Tensor, level: float, *, name: str, shear: float, zoom: float) -> Tensor:
+    """Images (B, C, H, W) rotated, sheared (degrees at level 1) and scaled to 1 + zoom * level about their centre."""
+    need_images(name, x)
+    height, width = x.shape[2:]
+    source, outside = affine_sources(
+        height,
+        width,
+        torch.promote_types(x.dtype, torch.float32),
+        angle=ROTATION * level,
+        shear=shear * level,
+        scale=1 + zoom * level,
+    )
+    pixels = x.flatten(2)
+    # The map is the same for all images, so that one gather from known sources does for a grid per image.
+    return pixels.gather(2, source.expand_as(pixels)).index_fill_(2, outside, 0).view(x.shape)
+
+
+@lru_cache(maxsize=64)  # the levels of a sweep, 60 at most
+def affine_sources(
+    height: int, width: int, dtype: torch.dtype, *, angle: float, shear: float, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The flat source of each pixel, and the pixels that have none: (H W,), (outside,).
+
+    Row and column numbers go through torchvision's own calls as an image of two channels, so that each pixel tells
+    where it came from. They count from 1, as 0 is the fill. `dtype` is that of the map's arithmetic.
+    """
+    # Here, as it takes long to import and signals do without.
+    import torchvision.transforms.functional as TF
+
+    padding = round(PADDING * max(height, width))
+    with torch.inference_mode(False):
+        numbers = [torch.arange(1, size + 1, dtype=dtype) for size in (height, width)]
+        image = TF.pad(torch.stack(torch.meshgrid(*numbers, indexing="ij")), padding)
+        moved = TF.affine(image, angle=angle, translate=[0, 0], scale=scale, shear=[shear, 0.0])
+        row, column = TF.center_crop(moved, [height, width]).flatten(1).long() - 1
+        return (row * width + column).clamp(min=0), (row < 0).nonzero().flatten()
+
+
+def standard_displacement(shape: torch.Size, rng: torch.Generator) -> Tensor:
+    """U(-1, 1) per pixel along x and along y, shared by the channels: (B, 2, H, W)."""
+    return torch.rand((shape[0], 2, *shape[2:]), generator=rng).mul_(2).sub_(1)
+
+
+def elastic(x: Tensor, draw: Tensor, level: float) -> Tensor:
+    """Each pixel of (B, C, H, W) takes the value of the nearest pixel to where it is displaced to inside the image."""
+    need_images("elastic", x)
+    height, width = x.shape[2:]
+    # Multiplied, then added: fused, the last bit and with it the pixel at a tie would depend on the processor.
+    place = draw * (REACH * level)
+    place[:, 0].add_(torch.arange(width)).clamp_(0, width - 1)
+    place[:, 1].add_(torch.arange(height).unsqueeze(1)).clamp_(0, height - 1)
+    column, row = place.round_().int().unbind(1)
+    pixels = x.flatten(2)
+    source = torch.add(column, row, alpha=width).long().flatten(1).unsqueeze(1)
+    return pixels.gather(2, source.expand_as(pixels)).view(x.shape)
+
+
+NOISES.register("gaussian")(Noise(standard_normal, gaussian))
+NOISES.register("speckle")(Noise(standard_normal, speckle))
+NOISES.register("salt-and-pepper")(Noise(uniform_positions, salt_and_pepper))
+NOISES.register("affine")(Noise(no_draw, partial(affine, name="affine", shear=10.0, zoom=1.0), images_only=True))
+NOISES.register("affine-no-zoom")(
+    Noise(no_draw, partial(affine, name="affine-no-zoom", shear=40.0, zoom=0.0), images_only=True)
+)
+NOISES.register("elastic")(Noise(standard_displacement, elastic, images_only=True))

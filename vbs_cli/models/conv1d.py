@@ -13,6 +13,7 @@ from vbs_cli.models.dropout import Dropout
 KERNELS = (10, 8, 4, 4, 4)
 PADDINGS = (2, 2, 2, 2, 1)
 STRIDES_RADIO = (5, 4, 1, 1, 1)
+STRIDES_SPEECH = (5, 4, 2, 2, 2)
 
 
 def signal_network(
@@ -34,6 +35,12 @@ def signal_network(
 
 
 @MODELS.register("conv1d-radio")
-def radio_network(*, channels: int, classes: int, width: int, dropout: float) -> nn.Sequential:
+def radio_network(*, shape: tuple[int, ...], classes: int, width: int, dropout: float) -> nn.Sequential:
     """79 patches of a 2 x 1580 radio window."""
-    return signal_network(channels=channels, classes=classes, width=width, dropout=dropout)
+    return signal_network(channels=shape[0], classes=classes, width=width, dropout=dropout)
+
+
+@MODELS.register("conv1d-speech")
+def speech_network(*, shape: tuple[int, ...], classes: int, width: int, dropout: float) -> nn.Sequential:
+    """128 patches of 20,480 samples of sound."""
+    return signal_network(channels=shape[0], classes=classes, width=width, dropout=dropout, strides=STRIDES_SPEECH)
