@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from vbs_cli.cli import main
 from vbs_cli.data import Preparation, prepare
+from vbs_cli.data.preparation import Batch
 from vbs_cli.run import Run, Store
 from vbs_cli.settings import RADIO
 from vbs_cli.stages.base import Job
@@ -39,15 +42,14 @@ def tones(split: str):
     time = torch.arange(SHAPE[1]) / SHAPE[1]
     phase = torch.rand(len(y), SHAPE[0], 1, generator=rng) * 6.28
     x = torch.sin(2 * torch.pi * (4 + 6 * y[:, None, None]) * time + phase)
-    yield x + 0.7 * torch.randn(x.shape, generator=rng), y
+    yield Batch(x + 0.7 * torch.randn(x.shape, generator=rng), y)
 
 
 def small_preparation(source="simulated (sines)"):
     return Preparation(
         source=source,
         licence="none",
-        recipe={"made": "tones"},
-        classes=CLASSES,
+        class_names=tuple(map(str, range(CLASSES))),
         shape=SHAPE,
         counts=COUNTS,
         batches=tones,
@@ -58,6 +60,15 @@ def small_preparation(source="simulated (sines)"):
 def few_threads():
     """Small tensors gain nothing from threads, and busy machines lose by them."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    """Whatever asks for another machine meets a proxy that is not there."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1,localhost")
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +112,21 @@ def run_vbs(folder: Path, *words: str, env: dict[str, str] | None = None) -> Out
     command = [sys.executable, "-m", "vbs_cli", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def vbs(monkeypatch, capfd):
+    """The command in this process: `vbs(folder, "evaluate", "--json")`."""
+
+    def call(folder, *words):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("VBS_DEVICE", "cpu")
+        monkeypatch.setattr(sys, "argv", ["vbs", *words])
+        handler = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        signal.signal(signal.SIGTERM, handler)
+        captured = capfd.readouterr()
+        return Outcome(int(stop.value.code), captured.out, captured.err)
+
+    return call

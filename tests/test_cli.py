@@ -12,36 +12,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conftest import ENVIRONMENT, Outcome, run_vbs
+from tests.conftest import ENVIRONMENT, run_vbs
 from vbs_cli import __version__
 from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
 from vbs_cli.bench.kernels import Duel
-from vbs_cli.cli import main
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots.summary import KERNEL_COLUMNS
 from vbs_cli.run import Recipe, Store, locked
 from vbs_cli.settings import PROTOCOLS
 from vbs_cli.stages import bench as bench_stage
-
-
-@pytest.fixture
-def vbs(monkeypatch, capfd):
-    """The command in this process: `vbs(folder, "evaluate", "--json")`."""
-
-    def call(folder, *words):
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("VBS_DEVICE", "cpu")
-        monkeypatch.setattr(sys, "argv", ["vbs", *words])
-        handler = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        signal.signal(signal.SIGTERM, handler)
-        captured = capfd.readouterr()
-        return Outcome(int(stop.value.code), captured.out, captured.err)
-
-    return call
 
 
 def one_line(err: str) -> bool:
@@ -185,7 +166,6 @@ def test_plot_and_report_say_where_the_files_are(workplace, vbs):
         (("evaluate", "--run", "nothing"), 1, "no run in runs/nothing"),
         (("train", "--dataset", "raido"), 2, "unknown dataset 'raido'; did you mean 'radio'?"),
         (("download", "--dataset", "radioo"), 2, "did you mean 'radio'?"),
-        (("download", "--dataset", "radio"), 1, "--simulate"),
         (("train", "--profile", "fast"), 2, "unknown profile 'fast'; known: paper, quick"),
         (("train", "--seeds", "0"), 2, "--seeds"),
         (("train", "--sedes", "3"), 2, "--seeds"),

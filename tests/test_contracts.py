@@ -9,13 +9,14 @@ import torch
 
 from vbs_cli import Conventional, Logits, score
 from vbs_cli.data import DATASETS, NOISES
+from vbs_cli.data.noise import noises_for
 from vbs_cli.errors import InvalidInput, UnknownName, VbsError
 from vbs_cli.logits import SPREADS
 from vbs_cli.methods import METHODS, TemperatureMethod
 from vbs_cli.metrics import METRICS, scored
 from vbs_cli.metrics.calibration import ECE_BINS
 from vbs_cli.metrics.reliability import bin_index, equal_mass
-from vbs_cli.models import MODELS
+from vbs_cli.models import MODELS, build_model
 from vbs_cli.registry import Registry
 from vbs_cli.settings import PROTOCOLS
 
@@ -277,22 +278,29 @@ def test_score_has_the_keys_of_the_contract():
     assert set(score(test.logits.softmax(1), test.labels)) == expected
 
 
-@pytest.mark.parametrize("noise", list(NOISES))
-def test_noises_keep_shape_and_type(noise):
-    x = torch.randn(3, 2, 16)
+@pytest.mark.parametrize(
+    ("noise", "shape"), [(noise, shape) for shape in ((2, 16), (3, 8, 10), (1, 8, 10)) for noise in noises_for(shape)]
+)
+def test_noises_change_inputs_and_keep_their_shape_and_type(noise, shape):
+    x = torch.rand((3, *shape), generator=torch.Generator().manual_seed(1))
+    before = x.clone()
     chosen = NOISES[noise]
     noisy = chosen.apply(x, chosen.draw(x.shape, torch.Generator().manual_seed(0)), 0.5)
     assert noisy.shape == x.shape
     assert noisy.dtype == x.dtype
+    assert noisy.isfinite().all()
     assert not torch.equal(noisy, x)
+    assert torch.equal(x, before)
 
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_models_give_patch_logits(name):
-    model = MODELS[name](channels=2, classes=7, width=4, dropout=0.0).eval()
-    z = model(torch.randn(2, 2, 1580))
-    assert z.shape[:2] == (2, 7)
-    assert z.ndim >= 3
+    shape = (3, 32, 32) if name == "nin" else (2, 1580)
+    for dropout in (0.0, 0.5):
+        z = build_model(name, shape=shape, classes=7, width=12, dropout=dropout).eval()(torch.randn(2, *shape))
+        assert z.shape[:2] == (2, 7)
+        assert z.ndim == 1 + len(shape)
+        assert z[0, 0].numel() > 1
 
 
 def test_every_protocol_names_registered_things_only():

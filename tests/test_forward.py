@@ -23,7 +23,7 @@ def split(made):
 
 def network(dropout=0.0):
     torch.manual_seed(0)
-    model = build_model("conv1d-radio", channels=2, classes=4, width=6, dropout=dropout)
+    model = build_model("conv1d-radio", shape=(2, 200), classes=4, width=6, dropout=dropout)
     model(torch.randn(32, 2, 200))  # give BatchNorm statistics
     return model.eval()
 

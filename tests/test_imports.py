@@ -14,6 +14,7 @@ PACKAGE = Path(vbs_cli.__file__).parent
 LAYERS = [
     {"errors"},
     {"registry", "files", "seeding", "progress"},
+    {"locks"},
     {"logits", "settings"},
     {"methods", "metrics"},
     {"data"},

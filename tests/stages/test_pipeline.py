@@ -10,7 +10,7 @@ import torch
 from tests.conftest import SMALL
 from tests.stages.helpers import all_numbers, job_in, states
 from vbs_cli import forward
-from vbs_cli.errors import DamagedArtifact, MissingArtifact, UnknownName, VbsError
+from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS
 from vbs_cli.models import training
@@ -260,7 +260,9 @@ def test_noises_by_name_by_comma_and_all_of_them(made):
     assert chosen_noises(job, None) == ["gaussian", "speckle"]
     assert chosen_noises(job, ["speckle"]) == ["speckle"]
     assert chosen_noises(job, ["speckle,gaussian", "speckle"]) == ["speckle", "gaussian"]
-    assert chosen_noises(job, ["all"]) == ["gaussian", "speckle"]
+    assert chosen_noises(job, ["all"]) == ["gaussian", "speckle", "salt-and-pepper"]  # those that signals take
+    with pytest.raises(InvalidInput, match="affine is a noise for images; radio takes gaussian, speckle"):
+        chosen_noises(job, ["gaussian,affine"])
     with pytest.raises(UnknownName, match="did you mean 'speckle'"):
         sweep(job, ["specle"])
 

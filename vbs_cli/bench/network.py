@@ -29,7 +29,7 @@ class Network:
         def build() -> nn.Module:
             return build_model(
                 self.model,
-                channels=self.shape[0],
+                shape=self.shape,
                 classes=self.classes,
                 width=self.width,
                 dropout=self.dropout if dropout else 0.0,

@@ -27,9 +27,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+DATASETS = "radio, librispeech, cifar10 or folder (your own)."
+
 # Flags for settings, by the name of the setting; one that is not given leaves the setting as it is.
 TRAINING = {
-    "dataset": Annotated[str | None, typer.Option(help="radio.", show_default=False)],
+    "dataset": Annotated[str | None, typer.Option(help=DATASETS, show_default=False)],
     "profile": Annotated[str | None, typer.Option(help="quick or paper (default: quick).", show_default=False)],
     "seeds": Annotated[int | None, typer.Option(min=1, help="Train seeds 0 to N - 1.", show_default=False)],
     "epochs": Annotated[int | None, typer.Option(min=1, help="Passes over the training data.", show_default=False)],
@@ -58,36 +60,64 @@ Options = Annotated[
 Against = Annotated[str | None, typer.Option(help="Method to show differences from.", show_default=False)]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Tables in Markdown.")]
 Noises = Annotated[
-    list[str] | None, typer.Option("--noise", help="gaussian, speckle; repeat or 'all'.", show_default=False)
+    list[str] | None,
+    typer.Option("--noise", help="gaussian, speckle, affine, elastic, ...; repeat or 'all'.", show_default=False),
 ]
 
 
 @command(
     app,
     "download",
-    "vbs download --dataset radio --simulate",
-    "vbs download --dataset radio --simulate --profile paper",
+    "vbs download --list",
+    "vbs download --dataset cifar10",
+    "vbs download --dataset folder --from my-images --size 64",
     without=("run_name", "config", "device", "runs_dir", "dry_run"),
 )
 def download(
     shell: Shell,
-    dataset: Annotated[str, typer.Option(help="radio.")],
+    dataset: Annotated[str | None, typer.Option(help=DATASETS, show_default=False)] = None,
+    origin: Annotated[
+        Path | None, typer.Option("--from", help="A folder, archive or file of your own.", show_default=False)
+    ] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Make the data instead of fetching them.")] = False,
     profile: Annotated[str, typer.Option(help="Size of simulated data: quick or paper.")] = "quick",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of simulations and of splits that are drawn.")] = 0,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Pixels of the shorter side to resize images to.", show_default=False)
+    ] = None,
+    crop: Annotated[
+        float | None, typer.Option(help="Pixels of an image's middle; seconds of a recording.", show_default=False)
+    ] = None,
+    resample: Annotated[bool, typer.Option("--resample", help="Convert recordings of other rates.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out and count what cannot be read.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="Show what there is and what is prepared.")] = False,
 ) -> None:
     """Bring or make a dataset and prepare it."""
+    from vbs_cli.data import Request
     from vbs_cli.settings import protocol
-    from vbs_cli.stages.download import describe
-    from vbs_cli.stages.download import download as stage
+    from vbs_cli.stages import download as stage
 
+    if list_all:
+        rows = stage.listed(shell.data_dir)
+        columns = ["dataset", "what", "prepared", "examples", "on disk", "to download"]
+        keys = ["dataset", "what", "prepared", "examples", "bytes", "download_bytes"]
+        return shell.show(rows, table(columns, [[cell(key, row[key]) for key in keys] for row in rows]))
+    if dataset is None:
+        raise InvalidInput("no --dataset is given", hint="vbs download --list shows what there is")
     protocol(dataset, profile)
-    progress = shell.console.progress
-    data = stage(
-        shell.data_dir, dataset, simulate=simulate, profile=profile, seed=seed, force=shell.force, progress=progress
-    )
-    row = describe(data)
-    shell.show([row], table(list(row), [list(row.values())]))
+    request = Request(origin, simulate, profile, seed, size, crop, resample, skip_bad)
+    data = stage.download(shell.data_dir, dataset, request, force=shell.force, progress=shell.console.progress)
+    row = stage.describe(data)
+    shell.show([row], table(list(row), [[cell(key, value) for key, value in row.items()]]))
+
+
+def cell(name: str, value: Any) -> str:
+    """A value of a row about a dataset, for people."""
+    if value is None:
+        return "-"
+    if name.endswith("bytes"):
+        return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @command(
@@ -227,7 +257,7 @@ def status(shell: Shell) -> None:
 @command(app, "bench", "vbs bench --batch 128", "vbs bench methods --markdown", without=("force", "dry_run"))
 def bench(
     shell: Shell,
-    what: Annotated[str, typer.Argument(help="network (a prediction of each method) or methods.")] = "network",
+    what: Annotated[str, typer.Argument(help="network (a prediction of each method), methods or noise.")] = "network",
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
@@ -235,19 +265,19 @@ def bench(
 ) -> None:
     """Measure what a prediction of each method costs, or how fast its kernels are beside those of other libraries."""
     from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
-    from vbs_cli.stages.bench import Plan, bench_methods, bench_protocol, bench_run
+    from vbs_cli.stages.bench import Plan, bench_kernels_of, bench_protocol, bench_run
 
     plan = Plan(batch=batch, draws=draws, repeats=repeats)
-    if what not in ("network", "methods"):
-        raise unknown("bench", what, ("network", "methods"))
-    if what == "methods":
-        rows = bench_methods(shell.console.progress)
+    if what not in ("network", "methods", "noise"):
+        raise unknown("bench", what, ("network", "methods", "noise"))
+    if what != "network":
+        rows = bench_kernels_of(what, shell.console.progress)
     elif shell.has_run():
         with shell.job() as job:
             rows = bench_run(job, plan)
     else:
         rows = bench_protocol(shell.settings(), plan, device=shell.device, progress=shell.console.progress)
-    columns, lines = (KERNEL_COLUMNS, kernel_lines(rows)) if what == "methods" else (COST_COLUMNS, cost_lines(rows))
+    columns, lines = (COST_COLUMNS, cost_lines(rows)) if what == "network" else (KERNEL_COLUMNS, kernel_lines(rows))
     shell.show(rows, escape(markdown_table(columns, lines)) if markdown else table(columns, lines))
 
 

@@ -1,7 +1,8 @@
 """Stage 1: bytes -> Split(x, y). One file is one dataset; noises are in `noise`."""
 
-from vbs_cli.data.base import DATASETS, SIMULATED, Preparation, Prepared, Split, described, open_dataset, prepare
-from vbs_cli.data.noise import NOISES, Noise
+from vbs_cli.data.base import DATASETS, SIMULATED, SPLITS, Prepared, Split, described, open_dataset
+from vbs_cli.data.noise import NOISES, Noise, noises_for
+from vbs_cli.data.preparation import Preparation, Request, Workspace, check_request, prepare
 from vbs_cli.registry import load_submodules
 
 load_submodules(__name__, __path__)
@@ -10,11 +11,16 @@ __all__ = [
     "DATASETS",
     "NOISES",
     "SIMULATED",
+    "SPLITS",
     "Noise",
     "Preparation",
     "Prepared",
+    "Request",
     "Split",
+    "Workspace",
+    "check_request",
     "described",
+    "noises_for",
     "open_dataset",
     "prepare",
 ]

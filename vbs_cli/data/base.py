@@ -1,14 +1,15 @@
-"""A prepared dataset: a folder with one array of inputs and one of labels per split, and `dataset.json`.
+"""A prepared dataset: a folder with the inputs and labels of each split, and `dataset.json`.
 
 `dataset.json` is written last and holds the hash of every file, so half a dataset is never taken for a whole one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,10 +19,35 @@ from vbs_cli import files
 from vbs_cli.errors import DamagedArtifact, MissingArtifact
 from vbs_cli.registry import Registry
 
+if TYPE_CHECKING:
+    from vbs_cli.data.preparation import Preparation, Request, Workspace
+
 SIMULATED = "simulated"  # how the source of data begins that nobody measured
 SPLITS = ("train", "val", "test")
 # Inputs are walked in blocks of this many neighbours; random draws belong to a block, never to a batch.
 BLOCK = 256
+# What whole numbers are divided by to become inputs: pixels lie in [0, 1], sound and radio samples in [-1, 1).
+FULL_SCALE = {np.dtype("u1"): 255.0, np.dtype("i1"): 2.0**7, np.dtype("i2"): 2.0**15, np.dtype("i4"): 2.0**31}
+
+
+@dataclass(frozen=True, eq=False)
+class Clips:
+    """A window of each of N recordings, which lie one after another: reads like an array (N, 1, crop)."""
+
+    samples: np.ndarray  # of all recordings
+    first: np.ndarray  # (N,) where a recording begins among them
+    length: np.ndarray  # (N,) of the recordings
+    start: np.ndarray  # (N,) of the windows, from the beginning of their recordings
+    crop: int
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        begins = self.first[index] + self.start[index]
+        return np.stack([self.samples[begin : begin + self.crop] for begin in begins])[:, None]
+
+    def redrawn(self, rng: torch.Generator) -> Clips:
+        """Other windows of the same recordings, each place of a recording as likely as any other."""
+        place = torch.rand(len(self.first), generator=rng, dtype=torch.float64).numpy()
+        return replace(self, start=(place * (self.length - self.crop + 1)).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,33 +56,26 @@ class Split:
 
     dataset: str
     name: str
-    x: np.ndarray
+    x: np.ndarray | Clips
     y: Tensor
 
     def __len__(self) -> int:
         return len(self.y)
 
     def inputs(self, index: Any) -> Tensor:
-        """Some inputs, copied into memory."""
-        return torch.from_numpy(np.array(self.x[index], dtype=np.float32))
+        """Some inputs, copied into memory as float32."""
+        raw = np.array(self.x[index])
+        values = torch.from_numpy(raw).float()
+        return values.div_(FULL_SCALE[raw.dtype]) if raw.dtype in FULL_SCALE else values
 
     def blocks(self) -> Iterator[tuple[int, Tensor]]:
         """All inputs in order: (number of the block, (b, C, *size))."""
         for number, start in enumerate(range(0, len(self), BLOCK)):
             yield number, self.inputs(slice(start, start + BLOCK))
 
-
-@dataclass(frozen=True)
-class Preparation:
-    """How to make a dataset: what it comes from, and its examples split by split."""
-
-    source: str
-    licence: str
-    recipe: Mapping[str, Any]  # all that the arrays depend on
-    classes: int
-    shape: tuple[int, ...]  # of one input
-    counts: Mapping[str, int]
-    batches: Callable[[str], Iterable[tuple[Tensor, Tensor]]]  # split -> inputs (b, *shape) and labels (b,)
+    def redrawn(self, rng: torch.Generator) -> Split:
+        """The split with other random windows, where its inputs are windows of something longer."""
+        return replace(self, x=self.x.redrawn(rng)) if isinstance(self.x, Clips) else self
 
 
 @dataclass(frozen=True)
@@ -72,11 +91,14 @@ class Prepared:
     shape: tuple[int, ...]
     counts: Mapping[str, int]
     files: Mapping[str, Mapping[str, Any]]  # name -> sha256, size
+    class_names: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)  # reason -> number of examples
+    command: str = ""  # that makes it again
 
     @property
     def fingerprint(self) -> str:
         """Depends on the content and its source alone, not on where it lies."""
-        return files.sha256_of_json(self.description())
+        return files.sha256_of_json({name: value for name, value in self.description().items() if name != "command"})
 
     def description(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "folder"}
@@ -88,79 +110,61 @@ class Prepared:
     def split(self, name: str) -> Split:
         """The inputs and labels of a split, after their hashes have been checked."""
         x, y = (self._array(f"{part}_{name}.npy") for part in ("x", "y"))
-        return Split(dataset=self.name, name=name, x=x, y=torch.from_numpy(np.array(y)))
+        inputs: np.ndarray | Clips = x
+        if f"clips_{name}.npy" in self.files:
+            first, length, start = np.array(self._array(f"clips_{name}.npy")).T
+            inputs = Clips(x, first, length, start, crop=self.shape[-1])
+        return Split(dataset=self.name, name=name, x=inputs, y=torch.from_numpy(np.array(y)))
+
+    def ids(self, name: str) -> list[str]:
+        """What the examples of a split are called where they come from, or nothing where they have no names."""
+        file = f"ids_{name}.txt"
+        return self._checked(file).read_text(encoding="utf-8").splitlines() if file in self.files else []
 
     def _array(self, name: str) -> np.ndarray:
+        array: np.ndarray = np.load(self._checked(name), mmap_mode="r", allow_pickle=False)
+        return array
+
+    def _checked(self, name: str) -> Path:
         path = self.folder / name
-        hint = f"vbs download --dataset {self.name} --force"
+        hint = f"{self.command or f'vbs download --dataset {self.name}'} --force"
         if not path.is_file():
             raise MissingArtifact(f"{path} is missing", hint=hint)
         if files.sha256_of_file(path) != self.files[name]["sha256"]:
             raise DamagedArtifact(f"{path} is damaged: its hash is not the recorded one", hint=hint)
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-        return array
+        return path
 
 
-Preparer = Callable[..., Preparation]
-DATASETS: Registry[Preparer] = Registry("dataset")
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset that can be had, and how."""
+
+    summary: str
+    command: str  # the shortest that brings it
+    takes: frozenset[str]  # the parts of a request that mean something to it
+    recipe: Callable[[Request], dict[str, Any]]  # all that the arrays would depend on, found without making them
+    open: Callable[[Request, Workspace], AbstractContextManager[Preparation]]
+    download: int = 0  # bytes
+
+
+DATASETS: Registry[Dataset] = Registry("dataset")
 
 
 def open_dataset(data_dir: Path, name: str) -> Prepared:
     """A dataset that has been prepared before."""
-    DATASETS[name]
+    command = DATASETS[name].command
     path = data_dir / name / "dataset.json"
     if not path.is_file():
-        raise MissingArtifact(f"no {name} data in {data_dir}", hint=f"vbs download --dataset {name} --simulate")
+        raise MissingArtifact(f"no {name} data in {data_dir}", hint=command)
     return described(files.read_json(path), path.parent)
 
 
 def described(values: dict[str, Any], folder: Path) -> Prepared:
     """The inverse of `Prepared.description`."""
     try:
-        return Prepared(folder=folder, **{**values, "shape": tuple(values["shape"])})
+        tuples = {name: tuple(values.get(name, ())) for name in ("shape", "class_names")}
+        return Prepared(folder=folder, **{**values, **tuples})
     except (KeyError, TypeError):
         raise DamagedArtifact(
             f"{folder / 'dataset.json'} is not one that vbs wrote", hint="vbs download --force makes it again"
         ) from None
-
-
-def prepare(
-    data_dir: Path, name: str, preparation: Preparation, *, advance: Callable[[int], None] = lambda count: None
-) -> Prepared:
-    """Write a dataset into a folder of its own and put that into place when it is complete."""
-    folder = data_dir / f".{name}{files.TEMPORARY}"
-    files.clear_folder(folder)
-    for split in SPLITS:
-        write_split(folder, split, preparation, advance)
-    prepared = Prepared(
-        folder=folder,
-        name=name,
-        source=preparation.source,
-        licence=preparation.licence,
-        recipe=preparation.recipe,
-        classes=preparation.classes,
-        shape=preparation.shape,
-        counts=preparation.counts,
-        files={
-            path.name: {"sha256": files.sha256_of_file(path), "size": path.stat().st_size}
-            for path in sorted(folder.iterdir())
-        },
-    )
-    files.write_bytes(folder / "dataset.json", files.to_json(prepared.description()))
-    files.replace_folder(folder, data_dir / name)
-    return open_dataset(data_dir, name)
-
-
-def write_split(folder: Path, split: str, preparation: Preparation, advance: Callable[[int], None]) -> None:
-    """Write the two arrays of a split batch by batch, so that the inputs never have to fit in memory."""
-    count = preparation.counts[split]
-    labels: list[Tensor] = []
-
-    def inputs() -> Iterator[np.ndarray]:
-        for x, y in preparation.batches(split):
-            labels.append(y)
-            yield x.numpy().astype(np.float32, copy=False)
-            advance(len(y))
-
-    files.write_array(folder / f"x_{split}.npy", inputs(), shape=(count, *preparation.shape), dtype=np.float32)
-    files.write_array(folder / f"y_{split}.npy", [torch.cat(labels).numpy()], shape=(count,), dtype=np.int64)

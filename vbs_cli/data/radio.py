@@ -1,16 +1,26 @@
-"""Radio fingerprinting: which of 20 transmitters sent this window of 2 x 2080 IQ samples?"""
+"""Radio fingerprinting: which transmitter sent this window of 2 x 2080 IQ samples?
+
+The authors' captures of 20 devices, other captures in the same files, or simulated ones.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from vbs_cli.data import radio_sim
-from vbs_cli.data.base import DATASETS, SIMULATED, Preparation
-from vbs_cli.errors import MissingArtifact
+from vbs_cli.data import archives, fetch, radio_sim
+from vbs_cli.data.base import BLOCK, DATASETS, SIMULATED, SPLITS, Dataset
+from vbs_cli.data.preparation import Batch, Preparation, Request, Workspace, origin_recipe
+from vbs_cli.errors import NotFinite, VbsError
 
+NAME = "radio"
+COMMAND = f"vbs download --dataset {NAME}"
 CLASSES = 20
 SIMULATOR = 1  # counts up when the simulator makes other data from the same seed
 DROPPED = 500  # the turn-on transient, of which the paper keeps nothing
@@ -18,34 +28,131 @@ SIZES = {
     "quick": {"train": 6_000, "val": 1_500, "test": 3_000},
     "paper": {"train": 70_000, "val": 9_900, "test": 20_100},
 }
+DRIVE = "14_K8s2uzS8qTCoZv9reSJ9M3M2GNAeVm"  # the authors' folder on Google Drive
+FILES = {split: (f"X_{split}.pth", f"y_{split}.pth") for split in SPLITS}
 
 
-@DATASETS.register("radio")
-def radio(*, simulate: bool, profile: str, seed: int = 0) -> Preparation:
-    """The simulated stand-in for the authors' captures."""
-    if not simulate:
-        raise MissingArtifact(
-            "vbs cannot fetch the authors' radio captures yet", hint="vbs download --dataset radio --simulate"
-        )
-    counts = SIZES[profile]
-    recipe: dict[str, Any] = {"simulator": SIMULATOR, "seed": seed, "dropped": DROPPED, "counts": counts}
+def recipe(request: Request) -> dict[str, Any]:
+    if request.simulate:
+        counts = SIZES[request.profile]
+        return {"simulator": SIMULATOR, "seed": request.seed, "dropped": DROPPED, "counts": counts}
+    origin = {"drive": DRIVE} if request.origin is None else origin_recipe(request)
+    return {**origin, "dropped": DROPPED}
 
-    def batches(split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        for x, y in radio_sim.batches(split, counts[split], seed=seed, classes=CLASSES):
-            yield scale(x[:, :, DROPPED:]), y
+
+@contextmanager
+def opened(request: Request, work: Workspace) -> Iterator[Preparation]:
+    if request.simulate:
+        yield simulated(request)
+        return
+    origin, source = request.origin, f"captures, {request.origin.name if request.origin else ''}"
+    if origin is None:
+        names = [name for pair in FILES.values() for name in pair]
+        hint = f"{COMMAND} --from DIR, or {COMMAND} --simulate"
+        origin = fetch.fetch_drive_folder(DRIVE, names, work.downloads / NAME, origin_hint=hint, progress=work.progress)
+        source = "captures of the paper's authors"
+    with archives.opened(origin, work.scratch, progress=work.progress) as folder:
+        yield captured(folder, source)
+
+
+def simulated(request: Request) -> Preparation:
+    counts = SIZES[request.profile]
+
+    def batches(split: str) -> Iterator[Batch]:
+        for x, y in radio_sim.batches(split, counts[split], seed=request.seed, classes=CLASSES):
+            yield Batch(scale(x[:, :, DROPPED:]), y)
 
     return Preparation(
-        source=f"{SIMULATED} (vbs radio simulator, seed {seed})",
+        source=f"{SIMULATED} (vbs radio simulator, seed {request.seed})",
         licence="none needed: made by vbs",
-        recipe=recipe,
-        classes=CLASSES,
+        class_names=tuple(f"transmitter {i}" for i in range(CLASSES)),
         shape=(2, radio_sim.SAMPLES - DROPPED),
         counts=counts,
         batches=batches,
     )
 
 
+def captured(folder: Path, source: str) -> Preparation:
+    """Files as the authors published them: X (N, 2, samples) of any numeric type, y (N,) of any whole numbers."""
+    x = {split: load(folder / FILES[split][0]) for split in SPLITS}
+    y = {split: load(folder / FILES[split][1]) for split in SPLITS}
+    for split in SPLITS:
+        check_shapes(x[split], y[split], x["train"].shape[-1], folder / FILES[split][0])
+    devices = torch.unique(y["train"]).tolist()
+    labels = {split: positions(y[split], devices, folder / FILES[split][1]) for split in SPLITS}
+
+    def batches(split: str) -> Iterator[Batch]:
+        for start in range(0, len(x[split]), BLOCK):
+            window = x[split][start : start + BLOCK, :, DROPPED:].float()
+            check_finite(window, start, folder / FILES[split][0])
+            yield Batch(scale(window), labels[split][start : start + BLOCK])
+
+    return Preparation(
+        source=source,
+        licence="unknown; ask those who recorded them",
+        class_names=tuple(str(int(device)) for device in devices),
+        shape=(2, x["train"].shape[-1] - DROPPED),
+        counts={split: len(x[split]) for split in SPLITS},
+        batches=batches,
+    )
+
+
+def load(path: Path) -> Tensor:
+    """The tensor in a .pth file, memory-mapped where the file allows it. No code in it is ever run."""
+    if not path.is_file():
+        names = ", ".join(name for pair in FILES.values() for name in pair)
+        raise VbsError(f"{path} is missing", hint=f"--from takes a folder with {names}")
+    for mmap in (True, False):  # files of old versions of torch cannot be mapped
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                found = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            continue
+        if isinstance(found, Tensor):
+            return found
+        reason = f"it holds a {type(found).__name__}"
+    raise VbsError(f"{path} is not a tensor that can be read safely: {reason}", hint="write it with torch.save(tensor)")
+
+
+def check_shapes(x: Tensor, y: Tensor, samples: int, path: Path) -> None:
+    if x.ndim != 3 or x.shape[1] != 2 or x.is_complex() or not DROPPED < x.shape[2] == samples:
+        raise VbsError(
+            f"{path} has {x.dtype} of shape {tuple(x.shape)}",
+            hint=f"it must be (windows, 2, samples), real, of more than {DROPPED} samples, as many as in training",
+        )
+    if y.shape != (len(x),):
+        raise VbsError(f"{path} has {len(x)} windows and labels of shape {tuple(y.shape)}", hint="one label a window")
+
+
+def positions(y: Tensor, devices: list[float], path: Path) -> Tensor:
+    """Labels of any whole numbers as classes 0 to K - 1."""
+    classes = torch.searchsorted(torch.tensor(devices).double(), y.double()).clamp(max=len(devices) - 1)
+    unknown = y[torch.tensor(devices)[classes] != y]
+    if len(unknown):
+        raise VbsError(f"{path} has a device {unknown[0].item()} that training lacks", hint="leave its windows out")
+    return classes
+
+
+def check_finite(window: Tensor, start: int, path: Path) -> None:
+    bad = ~torch.isfinite(window).all(2).all(1)
+    if bad.any():
+        first = start + int(bad.nonzero()[0])
+        raise NotFinite(f"{path} has NaN or infinite samples, first in window {first}", hint="leave such windows out")
+
+
 def scale(x: Tensor) -> Tensor:
     """Each example to [-1, 1] by its own minimum and maximum over both channels: (B, C, L) -> (B, C, L)."""
     low, high = x.amin((1, 2), keepdim=True), x.amax((1, 2), keepdim=True)
     return 2 * (x - low) / (high - low).clamp(min=1e-12) - 1
+
+
+DATASETS.register(NAME)(
+    Dataset(
+        summary="20 radio transmitters",
+        command=f"{COMMAND} --simulate",
+        takes=frozenset({"origin", "simulate", "profile", "seed"}),
+        recipe=recipe,
+        open=opened,
+    )
+)

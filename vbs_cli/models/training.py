@@ -27,6 +27,7 @@ class Epoch:
     val_loss: float
     val_accuracy: float
     seconds: float
+    waited: float = 0.0  # of these, for the data of the next step
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +77,14 @@ def train(
         started = time.monotonic()
         use_generator(model, generator("dropout", seed, role, epoch, device=device))
         order = torch.randperm(len(data), generator=generator("order", seed, role, epoch))
-        loss, accuracy = one_epoch(model, optimizer, data, torch.split(order, batch), device=device, advance=advance)
+        drawn = data.redrawn(generator("crop", seed, role, epoch))
+        loss, accuracy, waited = one_epoch(
+            model, optimizer, drawn, torch.split(order, batch), device=device, advance=advance
+        )
         use_generator(model, None)
         val_loss, val_accuracy = validate(model, val, device=device)
         seconds = time.monotonic() - started
-        history = (*history, Epoch(epoch, loss, accuracy, val_loss, val_accuracy, seconds))
+        history = (*history, Epoch(epoch, loss, accuracy, val_loss, val_accuracy, seconds, waited))
         yield Checkpoint(weights_of(model), optimizer_tensors(optimizer, model), history)
 
 
@@ -92,12 +96,15 @@ def one_epoch(
     *,
     device: torch.device | str,
     advance: Callable[[int], None],
-) -> tuple[float, float]:
-    """Mean loss and accuracy over the epoch, as they were when each batch was seen."""
+) -> tuple[float, float, float]:
+    """Mean loss and accuracy over the epoch, as they were when each batch was seen, and the time waited for data."""
     model.train()
     total = torch.zeros(2, dtype=torch.float64)
+    waited = 0.0
     for index in batches:
+        started = time.monotonic()
         x, y = data.inputs(index.numpy()).to(device), data.y[index].to(device)
+        waited += time.monotonic() - started
         loss, logits = step(model, optimizer, x, y)
         value = loss.item()
         if not math.isfinite(value):
@@ -105,7 +112,7 @@ def one_epoch(
         total += torch.tensor([value * len(y), float((logits.argmax(1) == y).sum())], dtype=torch.float64)
         advance(len(y))
     mean = total / len(data)
-    return float(mean[0]), float(mean[1])
+    return float(mean[0]), float(mean[1]), waited
 
 
 def adam(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Optimizer:

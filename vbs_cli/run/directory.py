@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from filelock import FileLock, Timeout
 
-from vbs_cli import files
-from vbs_cli.errors import Busy, InvalidInput, MissingArtifact
+from vbs_cli import files, locks
+from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method
 from vbs_cli.run import formats, layout
 from vbs_cli.run.store import MANIFEST, Store
 from vbs_cli.settings import Settings, from_toml, to_toml
-
-LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -104,29 +100,10 @@ class Run:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Work on a run directory alone; the second process is told who is first."""
-    files.check_writable(path)
-    holder = path / f"{LOCK}.json"
-    lock = FileLock(path / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise Busy(f"{path} is in use by {holder_of(holder)}", hint="wait for it or choose another --run") from None
-    try:
+    """Work on a run directory alone."""
+    with locks.locked(path, hint="wait for it or choose another --run"):
         files.remove_temporaries(path)
-        files.write_bytes(holder, files.to_json({"pid": os.getpid(), "command": " ".join(sys.argv)}))
         yield
-    finally:
-        holder.unlink(missing_ok=True)
-        lock.release()
-
-
-def holder_of(path: Path) -> str:
-    try:
-        values = json.loads(path.read_bytes())
-        return f"process {values['pid']} ({values['command']})"
-    except (OSError, ValueError, KeyError):
-        return "another process"
 
 
 def open_run(path: Path | str) -> Run:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
 from vbs_cli.bench.kernels import bench_kernels, duels
+from vbs_cli.bench.noises import noise_duels
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.settings import INPUTS, Settings
@@ -52,8 +53,8 @@ def measure(network: Network, plan: Plan, *, device: str, progress: Progress) ->
         return bench(network, **asdict(plan), device=device, advance=task.advance)
 
 
-def bench_methods(progress: Progress) -> Rows:
-    """The kernels beside those of other libraries; nothing is kept."""
-    every = duels()
-    with progress.task("bench methods", len(every)) as task:
+def bench_kernels_of(what: str, progress: Progress) -> Rows:
+    """The kernels of "methods" or "noise" beside those of other libraries; nothing is kept."""
+    every = list(noise_duels() if what == "noise" else duels())
+    with progress.task(f"bench {what}", len(every)) as task:
         return list(bench_kernels(every, advance=task.advance))

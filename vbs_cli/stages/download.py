@@ -2,59 +2,108 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from vbs_cli.data import DATASETS, SIMULATED, Prepared, open_dataset, prepare
+from vbs_cli import files
+from vbs_cli.data import DATASETS, SIMULATED, Prepared, Request, Workspace, check_request, open_dataset, prepare
 from vbs_cli.errors import InvalidInput, MissingArtifact
+from vbs_cli.locks import locked
 from vbs_cli.progress import SILENT, Progress
 from vbs_cli.settings import Settings
 
+DOWNLOADS = "downloads"  # what was fetched, kept so that it need not be fetched again
+
 
 def download(
-    data_dir: Path,
-    dataset: str,
-    *,
-    simulate: bool = False,
-    profile: str = "quick",
-    seed: int = 0,
-    force: bool = False,
-    progress: Progress = SILENT,
+    data_dir: Path, dataset: str, request: Request, *, force: bool = False, progress: Progress = SILENT
 ) -> Prepared:
     """The prepared dataset, made unless it is there; another is never overwritten without `force`."""
-    try:
-        present = open_dataset(data_dir, dataset)
-    except MissingArtifact:
-        present = None
-    if present is not None and not simulate and not force:
-        return there(present, progress)
-    preparation = DATASETS[dataset](simulate=simulate, profile=profile, seed=seed)
-    if present is not None and not force:
-        if present.recipe == preparation.recipe:
+    check_request(dataset, request)
+    wanted = json.loads(json.dumps(DATASETS[dataset].recipe(request)))
+    with locked(data_dir, name=f".{dataset}.lock", hint="wait for it or name another folder with --data"):
+        present = None if force else find(data_dir, dataset)
+        if present is not None and present.recipe != wanted:
+            raise InvalidInput(
+                f"{present.folder} holds other data: {present.source}, {counts_of(present)} examples",
+                hint=f"{request.command(dataset)} --force replaces it, --data names another folder",
+            )
+        if present is not None and not (damage := damage_of(present)):
             return there(present, progress)
-        raise InvalidInput(
-            f"{present.folder} holds other data: {present.source}, {counts_of(present)} examples",
-            hint=f"vbs download --dataset {dataset} --simulate --profile {profile} --force replaces it, --data names "
-            "another folder",
-        )
-    with progress.task(f"preparing {dataset}", sum(preparation.counts.values())) as task:
-        return prepare(data_dir, dataset, preparation, advance=task.advance)
+        if present is not None:
+            progress.say(f"{present.folder}: {damage}; made again")
+        return make(data_dir, dataset, request, wanted, progress)
+
+
+def make(data_dir: Path, dataset: str, request: Request, recipe: dict[str, Any], progress: Progress) -> Prepared:
+    """Bring a dataset and put it into place, telling what was left out."""
+    work = Workspace(data_dir / DOWNLOADS, data_dir / f".{dataset}.source{files.TEMPORARY}", progress)
+    with DATASETS[dataset].open(request, work) as preparation:
+        count = sum(preparation.counts.values())
+        with progress.task(f"preparing {dataset}", count) as task:
+            made = prepare(
+                data_dir,
+                dataset,
+                preparation,
+                recipe=recipe,
+                command=request.command(dataset),
+                advance=task.advance,
+            )
+            task.note(f"{counts_of(made)} examples of {made.classes} classes")
+    for reason, count in made.left_out.items():
+        progress.say(f"{dataset}: left out {count:,} examples: {reason}")
+    return made
+
+
+def find(data_dir: Path, dataset: str) -> Prepared | None:
+    try:
+        return open_dataset(data_dir, dataset)
+    except MissingArtifact:
+        return None
+
+
+def damage_of(data: Prepared) -> str:
+    """What a look at the sizes of its files tells; their hashes are compared whenever they are read."""
+    for name, entry in data.files.items():
+        path = data.folder / name
+        if not path.is_file() or path.stat().st_size != entry["size"]:
+            return f"{name} is {'damaged' if path.is_file() else 'missing'}"
+    return ""
 
 
 def there(present: Prepared, progress: Progress) -> Prepared:
-    progress.say(f"{present.folder}: {present.name} is there already")
+    progress.say(f"{present.folder}: {present.name} is there already ({present.source})")
     return present
 
 
 def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILENT) -> Prepared:
-    """Data to work with: what is there, unless it was simulated for another profile; simulated where there is none."""
-    try:
-        present = open_dataset(data_dir, settings.dataset)
-    except MissingArtifact:
-        present = None
+    """Data to work with: what is there, unless it was simulated for another profile; simulated where that can be."""
+    present = find(data_dir, settings.dataset)
     if present is not None and not present.source.startswith(SIMULATED):
         return there(present, progress)
-    return download(data_dir, settings.dataset, simulate=True, profile=settings.profile, progress=progress)
+    if "simulate" not in DATASETS[settings.dataset].takes:
+        return open_dataset(data_dir, settings.dataset)
+    return download(data_dir, settings.dataset, Request(simulate=True, profile=settings.profile), progress=progress)
+
+
+def listed(data_dir: Path) -> list[dict[str, Any]]:
+    """One row for every dataset that can be had: what it is, and what is prepared of it."""
+    rows = []
+    for name, dataset in DATASETS.items():
+        present = find(data_dir, name)
+        rows.append(
+            {
+                "dataset": name,
+                "what": dataset.summary,
+                "prepared": present.source if present else None,
+                "examples": counts_of(present) if present else None,
+                "bytes": present.size if present else None,
+                "download_bytes": dataset.download or None,
+                "command": dataset.command,
+            }
+        )
+    return rows
 
 
 def counts_of(data: Prepared) -> str:
@@ -67,6 +116,7 @@ def describe(data: Prepared) -> dict[str, Any]:
         "dataset": data.name,
         "source": data.source,
         **data.counts,
+        "left_out": sum(data.left_out.values()),
         "classes": data.classes,
         "shape": " x ".join(map(str, data.shape)),
         "bytes": data.size,

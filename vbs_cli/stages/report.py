@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from vbs_cli import __version__, files
-from vbs_cli.data import SIMULATED
 from vbs_cli.plots import FIGURES
 from vbs_cli.plots.report import ReportData, render
 from vbs_cli.plots.summary import (
@@ -93,9 +92,5 @@ def publish(job: Job, folder: Path) -> list[str]:
 
 def commands(job: Job) -> list[str]:
     """The commands that make this run again."""
-    s = job.run.settings
-    simulated = " --simulate" if job.data.source.startswith(SIMULATED) else ""
-    return [
-        f"vbs download --dataset {s.dataset}{simulated} --profile {s.profile}",
-        f"vbs run --config {job.run.path / layout.SETTINGS} --run again",
-    ]
+    download = job.data.command or f"vbs download --dataset {job.data.name}"
+    return [download, f"vbs run --config {job.run.path / layout.SETTINGS} --run again"]

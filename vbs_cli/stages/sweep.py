@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from vbs_cli.data import NOISES
+from vbs_cli.data import NOISES, noises_for
+from vbs_cli.errors import InvalidInput
 from vbs_cli.stages import caches
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.evaluate import evaluate
@@ -15,8 +16,7 @@ from vbs_cli.stages.evaluate import evaluate
 
 def sweep(job: Job, noises: Sequence[str]) -> pd.DataFrame:
     """Cache the passes, then score them with everything else that is cached. Returns the rows of these noises."""
-    for noise in noises:
-        NOISES[noise]
+    check_noises(job, noises)
     for noise in noises:
         caches.ensure(job, caches.noise_passes(job, [noise]), f"{noise} sweep")
     metrics = evaluate(replace(job, force=False))
@@ -24,8 +24,18 @@ def sweep(job: Job, noises: Sequence[str]) -> pd.DataFrame:
 
 
 def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
-    """The noises to sweep: those named ("all" for every one there is, commas allowed), else the protocol's."""
+    """The noises to sweep: those named ("all" for every one that fits the data), else the protocol's."""
     words = [word.strip() for name in names or () for word in name.split(",")]
     if "all" in words:
-        return list(NOISES)
-    return list(dict.fromkeys(words)) or list(job.run.settings.noises)
+        return noises_for(job.data.shape)
+    chosen = list(dict.fromkeys(words)) or list(job.run.settings.noises)
+    check_noises(job, chosen)
+    return chosen
+
+
+def check_noises(job: Job, noises: Sequence[str]) -> None:
+    """Refuse a noise that is unknown or not for these inputs before anything is computed."""
+    fitting = noises_for(job.data.shape)
+    for noise in noises:
+        if NOISES[noise].images_only and noise not in fitting:
+            raise InvalidInput(f"{noise} is a noise for images", hint=f"{job.data.name} takes {', '.join(fitting)}")

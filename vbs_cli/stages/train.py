@@ -145,7 +145,7 @@ def network(job: Job, role: str) -> nn.Module:
     s = job.run.settings
     return build_model(
         s.model,
-        channels=job.data.shape[0],
+        shape=job.data.shape,
         classes=job.data.classes,
         width=s.width,
         dropout=s.dropout if role == "dropout" else 0.0,

@@ -1,0 +1,43 @@
+"""One process at a time in one place; the second is told who is first."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from vbs_cli import files
+from vbs_cli.errors import Busy
+
+LOCK = ".lock"
+
+
+@contextmanager
+def locked(folder: Path, *, hint: str, name: str = LOCK) -> Iterator[None]:
+    """Work in a folder alone, or, with a name of its own, on one thing in it."""
+    files.check_writable(folder)
+    holder = folder / f"{name}.json"
+    lock = FileLock(folder / name)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise Busy(f"{folder} is in use by {holder_of(holder)}", hint=hint) from None
+    try:
+        files.write_bytes(holder, files.to_json({"pid": os.getpid(), "command": " ".join(sys.argv)}))
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def holder_of(path: Path) -> str:
+    try:
+        values = json.loads(path.read_bytes())
+        return f"process {values['pid']} ({values['command']})"
+    except (OSError, ValueError, KeyError):
+        return "another process"
