@@ -27,12 +27,12 @@ def test_lengths_after_every_convolution_are_those_of_the_appendix(strides, shap
 
 
 def test_the_paper_s_width_is_512_channels_in_five_layers():
-    model = build_model("conv1d-radio", channels=2, classes=20, width=512)
+    model = build_model("conv1d-radio", shape=(2, 1580), classes=20, width=512)
     assert [m.out_channels for m in model if isinstance(m, nn.Conv1d)] == [512] * 5 + [20]
     assert sum(isinstance(m, nn.BatchNorm1d) for m in model) == 5
 
 
 def test_the_dropout_variant_drops_after_every_relu_and_nowhere_else():
-    model = list(build_model("conv1d-radio", channels=2, classes=20, width=4, dropout=0.5))
+    model = list(build_model("conv1d-radio", shape=(2, 1580), classes=20, width=4, dropout=0.5))
     names = [type(layer).__name__ for layer in model]
     assert names == ["Conv1d", "BatchNorm1d", "ReLU", "Dropout"] * 5 + ["Conv1d"]

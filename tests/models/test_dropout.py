@@ -40,7 +40,7 @@ def test_the_mean_is_kept_and_the_same_generator_gives_the_same_draw():
 
 
 def test_without_a_generator_nothing_is_dropped_and_the_global_state_is_never_touched():
-    model = build_model("conv1d-radio", channels=2, classes=4, width=4, dropout=0.5).eval()
+    model = build_model("conv1d-radio", shape=(2, 200), classes=4, width=4, dropout=0.5).eval()
     x = torch.randn(3, 2, 200)
     before = torch.random.get_rng_state()
     assert torch.equal(model(x), model(x))

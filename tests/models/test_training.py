@@ -23,7 +23,7 @@ def splits(made):
 def network(role):
     dropout = 0.5 if role == "dropout" else 0.0
     return initialised(
-        lambda: build_model("conv1d-radio", channels=2, classes=4, width=6, dropout=dropout), seed=0, role=role
+        lambda: build_model("conv1d-radio", shape=(2, 200), classes=4, width=6, dropout=dropout), seed=0, role=role
     )
 
 
