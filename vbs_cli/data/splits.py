@@ -1,0 +1,239 @@
+"""Files in class folders: which classes there are, and which examples belong to which split."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from vbs_cli import files
+from vbs_cli.data.base import SPLITS
+from vbs_cli.errors import VbsError
+
+ALL = "all"  # the part that all splits are drawn from
+FOLDERS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
+REPEATED, ELSEWHERE = "the same as another", "in another split already"
+OUTSIDE = "outside of the class folders"
+WHOLE = 1 << 20  # bytes of a file that is hashed in one piece
+# One in so many examples of a class goes to a split that is drawn.
+DRAWN = {ALL: {"val": 10, "test": 5}, "train": {"val": 5}}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A file, its class, and its path below the folder."""
+
+    path: Path
+    label: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What a folder holds: the splits that it has, or `all` examples in one part."""
+
+    classes: tuple[str, ...]
+    parts: dict[str, list[Example]]
+
+
+def find(folder: Path, suffixes: frozenset[str], left_out: Counter[str], *, skip_bad: bool) -> Tree:
+    """The files below the class folders. The same content on both sides of a split is refused or left out."""
+    root = entered(folder, suffixes)
+    given = split_folders(root)
+    loose = usable(root, suffixes, deep=False)
+    for part in given.values():
+        loose += usable(part, suffixes, deep=False)
+    if loose and not skip_bad:
+        raise VbsError(
+            f"{len(loose)} files lie outside of the class folders, {loose[0]} first", hint="move them into one"
+        )
+    if loose:
+        left_out[OUTSIDE] += len(loose)
+    parts = {split: class_files(part, suffixes) for split, part in (given or {ALL: root}).items()}
+    classes = check_classes(root, parts)
+    examples = {
+        split: [
+            Example(path, label, printable(path.relative_to(root).as_posix()))
+            for label, name in enumerate(classes)
+            for path in found.get(name, ())
+        ]
+        for split, found in parts.items()
+    }
+    return Tree(tuple(map(printable, classes)), without_copies(examples, left_out, skip_bad=skip_bad))
+
+
+def entered(folder: Path, suffixes: frozenset[str]) -> Path:
+    """Archives often hold a single folder, and everything in there."""
+    inside = folders_in(folder)
+    while len(inside) == 1 and not any(usable(folder, suffixes, deep=False)):
+        folder = inside[0]
+        inside = folders_in(folder)
+    return folder
+
+
+def split_folders(root: Path) -> dict[str, Path]:
+    """The folders of the splits, or nothing where the folders are those of the classes."""
+    inside = folders_in(root)
+    found = [path for path in inside if path.name.lower() in FOLDERS]
+    others = [path.name for path in inside if path not in found]
+    # A class may be called "train" as well; then it has no folders of classes.
+    if not found or (others and not any(folders_in(path) for path in found)):
+        return {}
+    if others:
+        raise VbsError(f"beside {found[0]} there is {others[0]!r}", hint="leave train, val and test alone there")
+    splits: dict[str, Path] = {}
+    for path in found:
+        other = splits.setdefault(FOLDERS[path.name.lower()], path)
+        if other != path:
+            raise VbsError(f"{other} and {path} are for the same split", hint="leave one of them")
+    for split in ("train", "test"):
+        if split not in splits:
+            raise VbsError(
+                f"{root} has no {split} folder beside {found[0].name!r}", hint="give train and test at least"
+            )
+    return {split: splits[split] for split in SPLITS if split in splits}
+
+
+def class_files(folder: Path, suffixes: frozenset[str]) -> dict[str, list[Path]]:
+    """The files of every class, sorted by name."""
+    return {path.name: sorted(usable(path, suffixes, deep=True), key=Path.as_posix) for path in folders_in(folder)}
+
+
+def check_classes(root: Path, parts: Mapping[str, Mapping[str, Sequence[Path]]]) -> list[str]:
+    """The classes of the training part, sorted; the other parts may have no others."""
+    first, *rest = parts.values()
+    classes = sorted(first)
+    for split, found in zip(list(parts)[1:], rest, strict=True):
+        unknown = sorted(name for name, paths in found.items() if name not in first and paths)
+        if unknown:
+            raise VbsError(
+                f"{split} has the class {unknown[0]!r}, which train has not", hint="add it there, or remove it"
+            )
+    if len(classes) < 2:
+        raise VbsError(
+            f"{root} has {len(classes)} class folders, two are needed",
+            hint="put files into CLASS/, or train/CLASS/ and test/CLASS/",
+        )
+    return classes
+
+
+def without_copies(
+    parts: dict[str, list[Example]], left_out: Counter[str], *, skip_bad: bool
+) -> dict[str, list[Example]]:
+    """The examples without those whose content would be on both sides of a split."""
+    paths = [example.path for examples in parts.values() for example in examples]
+    keys = iter(contents(paths))
+    first = copies({part: [next(keys) for _ in examples] for part, examples in parts.items()})
+    if first and not skip_bad:
+        (part, position), (other, place) = next(iter(first.items()))
+        raise VbsError(
+            f"{parts[other][place].path} and {parts[part][position].path} have the same content; "
+            f"there are {len(first)} such pairs",
+            hint="keep one of them, or --skip-bad leaves the later one out",
+        )
+    for (part, _), (other, _) in first.items():
+        left_out[REPEATED if part == other else ELSEWHERE] += 1
+    return {
+        part: [example for position, example in enumerate(examples) if (part, position) not in first]
+        for part, examples in parts.items()
+    }
+
+
+def copies(parts: Mapping[str, Sequence[Hashable]]) -> dict[tuple[str, int], tuple[str, int]]:
+    """Which examples, by part and position, repeat an earlier one that may end in another split, and which one.
+
+    Copies inside a part do no harm unless splits are drawn from it.
+    """
+    pool = drawn_from(parts)
+    seen: dict[Hashable, tuple[str, int]] = {}
+    found: dict[tuple[str, int], tuple[str, int]] = {}
+    for part, keys in parts.items():
+        for position, key in enumerate(keys):
+            first = seen.setdefault(key, (part, position))
+            if first != (part, position) and (first[0] != part or part == pool):
+                found[part, position] = first
+    return found
+
+
+def contents(paths: Sequence[Path]) -> Iterator[Hashable]:
+    """A key for the content of each file. One whose size no other has need not be read."""
+    sizes = [path.stat().st_size for path in paths]
+    common = Counter(sizes)
+    for path, size in zip(paths, sizes, strict=True):
+        if common[size] == 1:
+            yield size
+        else:  # `sha256_of_file` takes a buffer first, which costs more than a small file
+            yield files.sha256_of(path.read_bytes()) if size < WHOLE else files.sha256_of_file(path)
+
+
+def drawn_from(parts: Mapping[str, object]) -> str:
+    """The part that is divided among splits, if any."""
+    return ALL if ALL in parts else "" if "val" in parts else "train"
+
+
+def draw(
+    labels: Mapping[str, np.ndarray], classes: Sequence[str], rng: torch.Generator
+) -> dict[str, tuple[str, np.ndarray]]:
+    """Where the examples of each split are found: a part and the positions in it, ascending. Labels are by part.
+
+    Parts that are splits stay so; the others are drawn class by class, so that each class is in each of them.
+    """
+    splits = {part: (part, np.arange(len(y))) for part, y in labels.items() if part != ALL}
+    pool = drawn_from(labels)
+    if pool:
+        shares = DRAWN[pool]
+        chosen: dict[str, list[np.ndarray]] = {split: [] for split in ("train", *shares)}
+        for label, name in enumerate(classes):
+            (places,) = np.nonzero(labels[pool] == label)
+            if len(places) <= len(shares):
+                raise VbsError(
+                    f"the class {name!r} has {len(places)} examples, too few to draw {', '.join(chosen)} from",
+                    hint=f"give it {len(shares) + 1} at least, or leave it out",
+                )
+            order = places[torch.randperm(len(places), generator=rng).numpy()]
+            for split, share in shares.items():
+                count = max(1, len(places) // share)
+                chosen[split].append(order[:count])
+                order = order[count:]
+            chosen["train"].append(order)
+        splits |= {split: (pool, np.sort(np.concatenate(found))) for split, found in chosen.items()}
+    return {split: splits[split] for split in SPLITS}
+
+
+def drawn(tree: Tree, rng: torch.Generator) -> dict[str, list[Example]]:
+    """The examples of all three splits."""
+    labels = {part: np.array([example.label for example in found]) for part, found in tree.parts.items()}
+    places = draw(labels, tree.classes, rng)
+    return {split: [tree.parts[part][place] for place in index] for split, (part, index) in places.items()}
+
+
+def folders_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not is_hidden(path.name))
+
+
+def usable(folder: Path, suffixes: frozenset[str], *, deep: bool) -> list[Path]:
+    """Files of a kind in a folder, or also in those below it."""
+    found = []
+    for where, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if deep and not is_hidden(name))
+        found += [
+            Path(where, name)
+            for name in sorted(names)
+            if os.path.splitext(name)[1].lower() in suffixes and not is_hidden(name)
+        ]
+    return found
+
+
+def is_hidden(name: str) -> bool:
+    return name.startswith(".") or name.lower() in LITTER
+
+
+def printable(name: str) -> str:
+    """Names are kept in lines of text; what would break one is written as an escape."""
+    return name if name.isprintable() else ascii(name)[1:-1]
