@@ -100,6 +100,17 @@ def test_nothing_but_the_dataset_stays(tmp_path, files):
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [".radio.lock", "radio"]
 
 
+def test_what_a_killed_process_left_is_neither_read_nor_kept(tmp_path):
+    folder = corpus(tmp_path / "corpus")
+    packed(folder, tmp_path / "corpus.tar.gz")
+    for leftover in (".librispeech.vbs-tmp", ".librispeech.source.vbs-tmp"):
+        (tmp_path / "data" / leftover / "old").mkdir(parents=True)
+        (tmp_path / "data" / leftover / "old" / "train_split.txt").write_text("1-1-1")
+    data = download(tmp_path / "data", "librispeech", Request(origin=tmp_path / "corpus.tar.gz"))
+    assert data.counts == {"train": 12, "val": 3, "test": 3}
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [".librispeech.lock", "librispeech"]
+
+
 def test_the_list_tells_what_there_is_and_what_is_prepared(tmp_path, files):
     download(tmp_path / "data", "radio", Request(origin=files))
     rows = {row["dataset"]: row for row in listed(tmp_path / "data")}

@@ -135,7 +135,7 @@ def train(shell: Shell) -> None:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
         rows = stage.summary(stage.train(job))
-    columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "seconds"]
+    columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "seconds", "waited"]
     shell.show(rows, table(columns, [[number(row[column]) for column in columns] for row in rows]))
 
 

@@ -169,8 +169,8 @@ def trained_network(job: Job, seed: int, role: str) -> nn.Module:
 
 
 def summary(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The last epoch of every network."""
+    """The last epoch of every network, with the time of all its epochs."""
     last = table.sort_values("epoch").groupby(["seed", "model"], sort=True).tail(1).sort_values(["seed", "model"])
-    seconds = table.groupby(["seed", "model"])["seconds"].sum()
+    times = table.groupby(["seed", "model"])[["seconds", "waited"]].sum().round(1)
     rows: list[dict[str, Any]] = last.to_dict("records")  # type: ignore[assignment]
-    return [{**row, "seconds": round(float(seconds[row["seed"], row["model"]]), 1)} for row in rows]
+    return [{**row, **times.loc[(row["seed"], row["model"])].to_dict()} for row in rows]
