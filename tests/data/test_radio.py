@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,6 +86,12 @@ def test_labels_of_any_whole_numbers_become_classes(tmp_path):
     data = made(tmp_path, captures(tmp_path / "files", devices=(40, -7, 12)))
     assert data.class_names == ("-7", "12", "40")
     assert data.split("train").y.tolist() == [2, 0, 1] * 4
+
+
+def test_an_archive_of_a_folder_is_taken_as_well(tmp_path):
+    folder = captures(tmp_path / "files")
+    archive = shutil.make_archive(tmp_path / "files", "zip", tmp_path, "files")
+    assert made(tmp_path / "a", Path(archive)).files == made(tmp_path / "b", folder).files
 
 
 def test_files_of_old_versions_of_torch_are_read_too(tmp_path):

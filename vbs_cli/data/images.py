@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 BATCH, BATCH_BYTES = 512, 1 << 26  # images that are decoded at a time: this many, unless they are large
+LARGE = 1 << 14  # bytes of a file from which a second thread is worth its while; below, they fight for Python's lock
 SMALL, DAMAGED = "smaller than the crop", "damaged"
 SKIP_HINT = "--skip-bad leaves such files out and counts them"
 
@@ -64,10 +65,11 @@ class Reading:
     def batches(
         self, examples: Sequence[Example], left_out: Counter[str], *, shape: tuple[int, ...], like: str = ""
     ) -> Iterator[Batch]:
-        """All images in order, decoded on all cores: uint8 (b, 3, H, W). `like` names one that has the shape."""
+        """All images in order, large ones on all cores: uint8 (b, 3, H, W). `like` names one that has the shape."""
         step = max(1, min(BATCH, BATCH_BYTES // int(np.prod(shape))))
-        threads = os.cpu_count() or 1
-        with ThreadPoolExecutor(threads) as pool:  # decoding holds no lock of Python's
+        large = any(example.path.stat().st_size >= LARGE for example in examples[:BATCH])
+        threads = (os.cpu_count() or 1) if large else 1
+        with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(examples), step):
                 some = examples[start : start + step]
                 # A share for each thread rather than a file: handing over a small one takes as long as reading it.
@@ -119,7 +121,8 @@ def read_pixels(path: Path, *, size: int | None = None, crop: int | None = None)
         with path.open("rb") as file:
             data = io.BytesIO(file.read())
         with Image.open(data, formats=FORMATS) as image:
-            ImageOps.exif_transpose(image, in_place=True)
+            if image.format != "JPEG" or "exif" in image.info:  # looking in vain costs a fifth of a small image's time
+                ImageOps.exif_transpose(image, in_place=True)
             pixels = fitted(as_rgb(image), path, size, crop or size)
             return np.frombuffer(pixels.tobytes(), np.uint8).reshape(pixels.height, pixels.width, 3)
     except BadImage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -37,11 +38,14 @@ class Request:
 
     def command(self, dataset: str) -> str:
         """The command line that asks for this."""
-        words = [f"vbs download --dataset {dataset}"]
+        words = ["vbs", "download", "--dataset", dataset]
         for name, value in self.given().items():
-            flag = "--from" if name == "origin" else f"--{name.replace('_', '-')}"
-            words.append(flag if value is True else f"{flag} {value}")
-        return " ".join(words)
+            words += [flag_of(name)] if value is True else [flag_of(name), str(value)]
+        return shlex.join(words)
+
+
+def flag_of(option: str) -> str:
+    return "--from" if option == "origin" else f"--{option.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,7 @@ def check_request(name: str, request: Request) -> None:
     dataset = DATASETS[name]
     for option in request.given():
         if option not in dataset.takes:
-            flag = "--from" if option == "origin" else f"--{option.replace('_', '-')}"
-            raise InvalidInput(f"{flag} means nothing to {name}", hint=f"see {dataset.command}")
+            raise InvalidInput(f"{flag_of(option)} means nothing to {name}", hint=f"see {dataset.command}")
     if request.crop is not None and not 0 < request.crop < math.inf:
         raise InvalidInput(f"--crop is {request.crop}", hint="it must be above 0")
     if request.simulate and request.origin is not None:

@@ -52,7 +52,8 @@ def opened(request: Request, work: Workspace) -> Iterator[Preparation]:
         origin = fetch.fetch_drive_folder(DRIVE, names, work.downloads / NAME, origin_hint=hint, progress=work.progress)
         source = "captures of the paper's authors"
     with archives.opened(origin, work.scratch, progress=work.progress) as folder:
-        yield captured(folder, source)
+        found = sorted(folder.rglob(FILES["train"][0]))  # archives often hold a folder
+        yield captured(found[0].parent if found else folder, source)
 
 
 def simulated(request: Request) -> Preparation:
