@@ -7,7 +7,8 @@ import pytest
 import soundfile
 import torch
 
-from vbs_cli.data.audio import BadRecording, Reading, Recording, read_samples
+from vbs_cli.data.audio import BadRecording, Reading, read_samples
+from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
 RATE = 16_000
@@ -23,7 +24,7 @@ def tone(seconds=0.5, rate=RATE, channels=1, frequency=440.0):
 def recording(folder, name="a", wave=None, rate=RATE, suffix=".flac", label=0):
     path = folder / f"{name}{suffix}"
     soundfile.write(path, tone() if wave is None else wave, rate)
-    return Recording(path, label, name)
+    return Example(path, label, name)
 
 
 @pytest.mark.parametrize("suffix", [".flac", ".wav"])

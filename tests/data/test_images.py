@@ -9,7 +9,7 @@ from PIL import Image
 from tests.data.making import noise, write_image
 from vbs_cli.data import images
 from vbs_cli.data.images import BadImage, Reading, read_pixels
-from vbs_cli.data.splits import Example
+from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
 

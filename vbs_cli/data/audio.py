@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vbs_cli.data.preparation import Batch
+from vbs_cli.data.preparation import Batch, Example
 from vbs_cli.errors import VbsError
 from vbs_cli.seeding import generator
 
@@ -27,15 +27,6 @@ class BadRecording(VbsError):
 
 
 @dataclass(frozen=True)
-class Recording:
-    """A sound file, the class of its speaker or sound, and what it is called."""
-
-    path: Path
-    label: int
-    name: str
-
-
-@dataclass(frozen=True)
 class Reading:
     """How sound files become clips."""
 
@@ -45,7 +36,7 @@ class Reading:
     skip_bad: bool = False  # leave out what cannot be read
 
     def batches(
-        self, recordings: Sequence[Recording], left_out: Counter[str], *, window: tuple[str, str] | None = None
+        self, recordings: Sequence[Example], left_out: Counter[str], *, window: tuple[str, str] | None = None
     ) -> Iterator[Batch]:
         """All recordings in order, decoded on all cores: whole, or a fixed window of each, drawn by `window`."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding holds no lock of Python's
@@ -55,7 +46,7 @@ class Reading:
 
     def _batch(
         self,
-        recordings: Sequence[Recording],
+        recordings: Sequence[Example],
         decoded: Iterator[np.ndarray | BadRecording],
         left_out: Counter[str],
         window: tuple[str, str] | None,
@@ -76,7 +67,7 @@ class Reading:
         inputs = x if window is None else np.stack(x)[:, None] if x else np.empty((0, 1, self.crop), np.int16)
         return Batch(inputs, [recording.label for recording, _ in kept], [recording.name for recording, _ in kept])
 
-    def _read(self, recording: Recording) -> np.ndarray | BadRecording:
+    def _read(self, recording: Example) -> np.ndarray | BadRecording:
         try:
             return read_samples(recording.path, rate=self.rate, resample=self.resample)
         except BadRecording as error:

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from vbs_cli.data import archives, fetch, images, pickles, splits
+from vbs_cli.data import fetch, images, pickles, splits
 from vbs_cli.data.base import DATASETS, Dataset
 from vbs_cli.data.preparation import Batch, Preparation, Request, Workspace, origin_recipe
+from vbs_cli.data.sources import published_or_own
 from vbs_cli.errors import VbsError
 from vbs_cli.seeding import generator
 
@@ -56,11 +57,8 @@ def recipe(request: Request) -> dict[str, Any]:
 
 @contextmanager
 def opened(request: Request, work: Workspace) -> Iterator[Preparation]:
-    origin = request.origin
-    if origin is None:
-        origin = fetch.fetch(ARCHIVE, work.downloads, origin_hint=f"{COMMAND} --from FILE", progress=work.progress)
-    with archives.opened(origin, work.scratch, progress=work.progress) as folder:
-        yield preparation(folder, request, origin.name)
+    with published_or_own(ARCHIVE, request, work, COMMAND) as (folder, name):
+        yield preparation(folder, request, name)
 
 
 def preparation(folder: Path, request: Request, origin: str) -> Preparation:

@@ -14,7 +14,7 @@ from typing import Any
 
 from vbs_cli.data import archives, audio, images, signals, splits
 from vbs_cli.data.base import DATASETS, Dataset
-from vbs_cli.data.preparation import Batch, Preparation, Request, Workspace, origin_recipe
+from vbs_cli.data.preparation import Batch, Example, Preparation, Request, Workspace, origin_recipe
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.seeding import generator
 
@@ -67,15 +67,15 @@ def made(origin: str, **values: Any) -> Preparation:
     return Preparation(source=f"own data, {origin}", licence="yours", **values)
 
 
-def counted(split: dict[str, list[Any]], left_out: Counter[str]) -> dict[str, int]:
+def counted(examples: dict[str, list[Example]], left_out: Counter[str]) -> dict[str, int]:
     """All examples that were found; those that are left out already are counted with the training ones."""
-    counts = {name: len(examples) for name, examples in split.items()}
+    counts = {split: len(some) for split, some in examples.items()}
     return {**counts, "train": counts["train"] + left_out.total()}
 
 
 def found_files(
     folder: Path, kind: str, request: Request, left_out: Counter[str]
-) -> tuple[tuple[str, ...], dict[str, list[splits.Example]]]:
+) -> tuple[tuple[str, ...], dict[str, list[Example]]]:
     """The classes and the files of every split."""
     tree = splits.find(folder, KINDS[kind], left_out, skip_bad=request.skip_bad)
     return tree.classes, splits.drawn(tree, generator("split", NAME, request.seed))
@@ -111,11 +111,7 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
     if not (math.isfinite(seconds) and seconds > 0):
         raise InvalidInput(f"--crop {seconds} is no number of seconds", hint=f"give for instance --crop {SECONDS}")
     left_out: Counter[str] = Counter()
-    classes, examples = found_files(folder, "sounds", request, left_out)
-    recordings = {
-        split: [audio.Recording(found.path, found.label, found.name) for found in some]
-        for split, some in examples.items()
-    }
+    classes, recordings = found_files(folder, "sounds", request, left_out)
     rate = first_rate(recordings["train"], skip_bad=request.skip_bad)
     crop = max(1, round(seconds * rate))
     reading = audio.Reading(rate=rate, crop=crop, resample=request.resample, skip_bad=request.skip_bad)
@@ -136,7 +132,7 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
         origin,
         class_names=classes,
         shape=(1, crop),
-        counts=counted(examples, left_out),
+        counts=counted(recordings, left_out),
         batches=batches,
         dtype="int16",
         recordings=("train",),
@@ -144,7 +140,7 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
     )
 
 
-def first_rate(recordings: list[audio.Recording], *, skip_bad: bool) -> int:
+def first_rate(recordings: list[Example], *, skip_bad: bool) -> int:
     """The sample rate of the first file that can be opened, in Hz."""
     import soundfile
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vbs_cli.data.preparation import Batch
-from vbs_cli.data.splits import Example
+from vbs_cli.data.preparation import Batch, Example
 from vbs_cli.errors import VbsError
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
-from vbs_cli.data import archives, fetch
-from vbs_cli.data.audio import SUFFIXES, Reading, Recording
+from vbs_cli.data import fetch
+from vbs_cli.data.audio import SUFFIXES, Reading
 from vbs_cli.data.base import DATASETS, SPLITS, Dataset
-from vbs_cli.data.preparation import Batch, Preparation, Request, Workspace, origin_recipe
+from vbs_cli.data.preparation import Batch, Example, Preparation, Request, Workspace, origin_recipe
+from vbs_cli.data.sources import published_or_own
 from vbs_cli.errors import VbsError
 
 NAME = "librispeech"
@@ -56,11 +57,8 @@ def recipe(request: Request) -> dict[str, Any]:
 
 @contextmanager
 def opened(request: Request, work: Workspace) -> Iterator[Preparation]:
-    origin = request.origin
-    if origin is None:
-        origin = fetch.fetch(ARCHIVE, work.downloads, origin_hint=f"{COMMAND} --from FILE", progress=work.progress)
-    with archives.opened(origin, work.scratch, progress=work.progress) as folder:
-        yield preparation(folder, request, origin.name)
+    with published_or_own(ARCHIVE, request, work, COMMAND) as (folder, name):
+        yield preparation(folder, request, name)
 
 
 def preparation(folder: Path, request: Request, origin: str) -> Preparation:
@@ -130,7 +128,7 @@ def speaker_of(name: str) -> str:
 
 def find_recordings(
     folder: Path, lists: Lists, left_out: Counter[str], *, skip_missing: bool
-) -> dict[str, list[Recording]]:
+) -> dict[str, list[Example]]:
     """The files of the listed utterances, split by split."""
     paths = {path.stem: path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES}
     missing = [name for names in lists.splits.values() for name in names if name not in paths]
@@ -144,7 +142,7 @@ def find_recordings(
         left_out[MISSING] += len(missing)
     label = {speaker: position for position, speaker in enumerate(lists.speakers)}
     return {
-        split: [Recording(paths[name], label[speaker_of(name)], name) for name in names if name in paths]
+        split: [Example(paths[name], label[speaker_of(name)], name) for name in names if name in paths]
         for split, names in lists.splits.items()
     }
 

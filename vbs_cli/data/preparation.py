@@ -57,6 +57,15 @@ class Workspace:
     progress: Progress = SILENT
 
 
+@dataclass(frozen=True)
+class Example:
+    """A file with one input, its class, and what it is called."""
+
+    path: Path
+    label: int
+    name: str
+
+
 class Batch(NamedTuple):
     """Some neighbouring examples of a split."""
 

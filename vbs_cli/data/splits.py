@@ -13,6 +13,7 @@ import torch
 
 from vbs_cli import files
 from vbs_cli.data.base import SPLITS
+from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
 ALL = "all"  # the part that all splits are drawn from
@@ -23,15 +24,6 @@ OUTSIDE = "outside of the class folders"
 WHOLE = 1 << 20  # bytes of a file that is hashed in one piece
 # One in so many examples of a class goes to a split that is drawn.
 DRAWN = {ALL: {"val": 10, "test": 5}, "train": {"val": 5}}
-
-
-@dataclass(frozen=True)
-class Example:
-    """A file, its class, and its path below the folder."""
-
-    path: Path
-    label: int
-    name: str
 
 
 @dataclass(frozen=True)
