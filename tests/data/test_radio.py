@@ -12,7 +12,7 @@ import torch
 
 from vbs_cli.data import DATASETS, Request, Workspace, open_dataset, prepare, radio, radio_sim
 from vbs_cli.data.radio import FILES
-from vbs_cli.errors import NotFinite, VbsError
+from vbs_cli.errors import InvalidInput, NotFinite, VbsError
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "data" / "radio-captures"
 SAMPLES = 520
@@ -70,6 +70,12 @@ def test_sizes_are_those_of_the_profiles_and_the_source_says_simulated(tmp_path)
         assert list(quick.counts.values()) == [6_000, 1_500, 3_000]
     assert quick.source.startswith("simulated")
     assert radio.recipe(Request(simulate=True)) != radio.recipe(Request(simulate=True, seed=1))
+
+
+@pytest.mark.parametrize("option", [{"seed": 1}, {"profile": "paper"}])
+def test_captures_have_neither_a_seed_nor_a_profile(tmp_path, option):
+    with pytest.raises(InvalidInput, match="means nothing to captures"):
+        radio.recipe(Request(origin=tmp_path, **option))
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.float16, torch.float64])

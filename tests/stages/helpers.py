@@ -2,10 +2,21 @@
 
 from tests.conftest import SMALL
 from vbs_cli.data import open_dataset
+from vbs_cli.progress import Progress
 from vbs_cli.run import Run, Store
 from vbs_cli.stages import status, train
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.sweep import sweep
+
+
+class Heard(Progress):
+    """Keeps what is said to the user."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
 
 
 def job_in(folder, settings=SMALL, **extra):

@@ -7,16 +7,27 @@ import pytest
 import torch
 
 from tests.conftest import SMALL
-from tests.stages.helpers import all_numbers, job_in, states
+from tests.stages.helpers import Heard, all_numbers, job_in, states
 from vbs_cli import sigma_bar
 from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import Logits
 from vbs_cli.metrics import METRICS, bootstrap, scored
 from vbs_cli.run import layout
+from vbs_cli.stages.calibrate import fit
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.pipeline import run_all
 from vbs_cli.stages.sweep import sweep
 
 ENSEMBLES = ("conventional", "ensemble", "vbs-ensemble", "temperature-ensemble")
+
+
+def test_a_fit_without_an_optimum_is_told(made):
+    """Where every validation example is right, the best temperature is zero."""
+    heard = Heard()
+    labels = torch.arange(4).repeat(5)
+    right = 5 * torch.eye(4)[labels][..., None].repeat(1, 1, 3) + torch.randn(20, 4, 3)
+    fit(job_in(made, progress=heard), {(0, "conventional"): Logits.from_patches(right, labels=labels)})
+    assert heard.said == ["temperature of seed 0 found no optimum on the validation data; distrust it"]
 
 
 def test_intervals_are_those_of_the_bootstrap_over_examples_and_seeds(made):

@@ -17,7 +17,7 @@ from torch import Tensor
 from vbs_cli.data import archives, fetch, radio_sim
 from vbs_cli.data.base import BLOCK, DATASETS, SIMULATED, SPLITS, Dataset
 from vbs_cli.data.preparation import Batch, Preparation, Request, Workspace, origin_recipe
-from vbs_cli.errors import NotFinite, VbsError
+from vbs_cli.errors import InvalidInput, NotFinite, VbsError
 
 NAME = "radio"
 COMMAND = f"vbs download --dataset {NAME}"
@@ -36,6 +36,9 @@ def recipe(request: Request) -> dict[str, Any]:
     if request.simulate:
         counts = SIZES[request.profile]
         return {"simulator": SIMULATOR, "seed": request.seed, "dropped": DROPPED, "counts": counts}
+    for option in ("profile", "seed"):
+        if option in request.given():
+            raise InvalidInput(f"--{option} means nothing to captures", hint=f"{COMMAND} --simulate takes it")
     origin = {"drive": DRIVE} if request.origin is None else origin_recipe(request)
     return {**origin, "dropped": DROPPED}
 

@@ -46,7 +46,9 @@ def fit(job: Job, records: Mapping[tuple[int, str], Logits]) -> dict[int, dict[s
                 task.advance(1)
                 if method.model == role:
                     task.note(f"{name} of seed {seed}")
-                    fitted.setdefault(seed, {})[name] = method.fit(record)
+                    fitted.setdefault(seed, {})[name] = done = method.fit(record)
+                    if getattr(done, "converged", None) is False:
+                        job.progress.say(f"{name} of seed {seed} found no optimum on the validation data; distrust it")
         task.note(f"{len(methods)} methods")
     return fitted
 
