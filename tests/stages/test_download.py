@@ -172,6 +172,7 @@ def test_the_command_line_brings_and_lists(tmp_path, files, vbs):
     assert shown.code == 0
     assert "captures, files" in shown.out
     assert "170.5 MB" in shown.out
+    assert " kB " in shown.out
 
 
 @pytest.mark.parametrize(

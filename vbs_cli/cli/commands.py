@@ -116,7 +116,8 @@ def cell(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name.endswith("bytes"):
-        return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
+        unit, size = next((pair for pair in (("GB", 1e9), ("MB", 1e6)) if value >= pair[1]), ("kB", 1e3))
+        return f"{value / size:.1f} {unit}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

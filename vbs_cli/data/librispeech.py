@@ -1,6 +1,7 @@
 """LibriSpeech: which speaker is heard in 1.28 seconds of read English?
 
-The official task has 251 speakers, with the lists of utterances that come with vbs. Other corpora in the same layout
+The official task has 251 speakers, with the lists of utterances that come with vbs in `librispeech100/` (those of the
+Greedy InfoMax paper as s3prl distributes them, Apache-2.0). Other corpora in the same layout
 (`SPEAKER/CHAPTER/SPEAKER-CHAPTER-UTTERANCE.flac`) bring lists of their own.
 """
 
