@@ -57,9 +57,14 @@ def test_the_names_of_the_examples_are_kept_with_them(tmp_path):
 
 def test_what_is_left_out_is_counted_and_nothing_else_may_be_missing(tmp_path):
     more = {**dict.fromkeys(COUNTS, 6), "train": 8}
-    left_out = Counter({"shorter than the crop": 2})
-    data = prepare(tmp_path, "librispeech", sound_preparation(counts=more, left_out=left_out))
-    assert data.left_out == {"shorter than the crop": 2}
+    left_out = Counter({"listed, but not there": 5})  # before anything is read
+
+    def some_short(split):
+        left_out["shorter than the crop"] += 2 * (split == "train")
+        yield from sounds(split)
+
+    data = prepare(tmp_path, "librispeech", sound_preparation(counts=more, batches=some_short, left_out=left_out))
+    assert data.left_out == {"listed, but not there": 5, "shorter than the crop": 2}
     assert data.counts["train"] == 6
     with pytest.raises(VbsError, match="2 examples of librispeech are neither there"):
         prepare(tmp_path, "librispeech", sound_preparation(counts=more))

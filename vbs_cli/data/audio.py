@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vbs_cli.data.preparation import Batch, Example
+from vbs_cli.data.preparation import SKIP_HINT, Batch, Example
 from vbs_cli.errors import VbsError
 from vbs_cli.seeding import generator
 
@@ -84,18 +84,17 @@ def read_samples(path: Path, *, rate: int, resample: bool = False) -> np.ndarray
     """A sound file as one channel of 16-bit samples (samples,)."""
     import soundfile
 
-    hint = "--skip-bad leaves such files out and counts them"
     try:
         with soundfile.SoundFile(path) as file:
             found, promised = (file.samplerate, file.channels), file.frames
             sixteen = file.subtype == "PCM_16"
             samples: np.ndarray = file.read(dtype="int16", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise BadRecording(f"{path} is damaged: {error}", hint=hint) from None
+        raise BadRecording(f"{path} is damaged: {error}", hint=SKIP_HINT) from None
     if len(samples) < promised:
-        raise BadRecording(f"{path} is damaged: it ends after {len(samples)} of {promised} samples", hint=hint)
+        raise BadRecording(f"{path} is damaged: it ends after {len(samples)} of {promised} samples", hint=SKIP_HINT)
     if sixteen and not is_as_encoded(path, samples):
-        raise BadRecording(f"{path} is damaged: its samples are not those that were encoded", hint=hint)
+        raise BadRecording(f"{path} is damaged: its samples are not those that were encoded", hint=SKIP_HINT)
     if found == (rate, 1):
         return samples[:, 0]
     if not resample:

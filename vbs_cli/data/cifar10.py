@@ -185,7 +185,6 @@ def from_images(folder: Path, request: Request, origin: str) -> Preparation:
     hint = f"vbs download --dataset folder --from {request.origin} takes images of any size"
     reading = images.Reading(skip_bad=request.skip_bad, other_size=hint)
     counts = {split: len(examples) for split, examples in parts.items()}
-    counts["train"] += left_out.total()
 
     def batches(split: str) -> Iterator[Batch]:
         return reading.batches(parts[split], left_out, shape=SHAPE, like="CIFAR-10")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,7 +13,7 @@ from typing import Any
 
 from vbs_cli.data import archives, audio, images, signals, splits
 from vbs_cli.data.base import DATASETS, Dataset
-from vbs_cli.data.preparation import Batch, Example, Preparation, Request, Workspace, origin_recipe
+from vbs_cli.data.preparation import SKIP_HINT, Batch, Example, Preparation, Request, Workspace, origin_recipe
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.seeding import generator
 
@@ -67,12 +66,6 @@ def made(origin: str, **values: Any) -> Preparation:
     return Preparation(source=f"own data, {origin}", licence="yours", **values)
 
 
-def counted(examples: dict[str, list[Example]], left_out: Counter[str]) -> dict[str, int]:
-    """All examples that were found; those that are left out already are counted with the training ones."""
-    counts = {split: len(some) for split, some in examples.items()}
-    return {**counts, "train": counts["train"] + left_out.total()}
-
-
 def found_files(
     folder: Path, kind: str, request: Request, left_out: Counter[str]
 ) -> tuple[tuple[str, ...], dict[str, list[Example]]]:
@@ -83,7 +76,7 @@ def found_files(
 
 def from_images(folder: Path, request: Request, origin: str) -> Preparation:
     size, crop = request.size, request.crop
-    if crop is not None and (not math.isfinite(crop) or crop < 1 or crop != int(crop)):
+    if crop is not None and crop != int(crop):
         raise InvalidInput(f"--crop {crop} is no number of pixels", hint="give a whole one, for instance --crop 64")
     if size is not None and size < max(1, crop or 0):
         raise InvalidInput(f"--size {size} is too small", hint=f"give {int(max(1, crop or 0))} at least")
@@ -99,7 +92,7 @@ def from_images(folder: Path, request: Request, origin: str) -> Preparation:
         origin,
         class_names=classes,
         shape=shape,
-        counts=counted(examples, left_out),
+        counts={split: len(some) for split, some in examples.items()},
         batches=batches,
         dtype="uint8",
         left_out=left_out,
@@ -108,8 +101,6 @@ def from_images(folder: Path, request: Request, origin: str) -> Preparation:
 
 def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
     seconds = SECONDS if request.crop is None else request.crop
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise InvalidInput(f"--crop {seconds} is no number of seconds", hint=f"give for instance --crop {SECONDS}")
     left_out: Counter[str] = Counter()
     classes, recordings = found_files(folder, "sounds", request, left_out)
     rate = first_rate(recordings["train"], skip_bad=request.skip_bad)
@@ -132,7 +123,7 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
         origin,
         class_names=classes,
         shape=(1, crop),
-        counts=counted(recordings, left_out),
+        counts={split: len(some) for split, some in recordings.items()},
         batches=batches,
         dtype="int16",
         recordings=("train",),
@@ -149,8 +140,7 @@ def first_rate(recordings: list[Example], *, skip_bad: bool) -> int:
             return int(soundfile.info(recording.path).samplerate)
         except (soundfile.LibsndfileError, RuntimeError) as error:
             if not skip_bad:
-                hint = "--skip-bad leaves such files out and counts them"
-                raise VbsError(f"{recording.path} is damaged: {error}", hint=hint) from None
+                raise VbsError(f"{recording.path} is damaged: {error}", hint=SKIP_HINT) from None
     raise VbsError(f"none of {len(recordings)} recordings can be read", hint="give WAV or FLAC files")
 
 
@@ -160,7 +150,6 @@ def from_arrays(place: Path, request: Request, origin: str) -> Preparation:
     rng = generator("split", NAME, request.seed)
     index = splits.draw(found.kept_labels(), found.classes, rng)
     counts = {split: len(places) for split, (_, places) in index.items()}
-    counts["train"] += left_out.total()
     return made(
         origin,
         class_names=found.classes,

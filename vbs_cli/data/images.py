@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vbs_cli.data.preparation import Batch, Example
+from vbs_cli.data.preparation import SKIP_HINT, Batch, Example
 from vbs_cli.errors import VbsError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 BATCH, BATCH_BYTES = 512, 1 << 26  # images that are decoded at a time: this many, unless they are large
 LARGE = 1 << 14  # bytes of a file from which a second thread is worth its while; below, they fight for Python's lock
 SMALL, DAMAGED = "smaller than the crop", "damaged"
-SKIP_HINT = "--skip-bad leaves such files out and counts them"
 
 
 class BadImage(VbsError):

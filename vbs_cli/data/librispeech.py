@@ -76,7 +76,7 @@ def preparation(folder: Path, request: Request, origin: str) -> Preparation:
         licence="CC BY 4.0, (c) 2014 Vassil Panayotov",
         class_names=lists.speakers,
         shape=(1, CROP),
-        counts={split: len(names) for split, names in lists.splits.items()},
+        counts={split: len(some) for split, some in recordings.items()},
         batches=batches,
         dtype="int16",
         recordings=("train",),

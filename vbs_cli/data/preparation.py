@@ -57,6 +57,9 @@ class Workspace:
     progress: Progress = SILENT
 
 
+SKIP_HINT = "--skip-bad leaves such files out and counts them"
+
+
 @dataclass(frozen=True)
 class Example:
     """A file with one input, its class, and what it is called."""
@@ -82,11 +85,11 @@ class Preparation:
     licence: str
     class_names: tuple[str, ...]
     shape: tuple[int, ...]  # of one input
-    counts: Mapping[str, int]  # of all examples that were found, with those that are left out
+    counts: Mapping[str, int]  # of the examples that `batches` gives or, reading them, leaves out
     batches: Callable[[str], Iterable[Batch]]
     dtype: str = "float32"  # of the inputs on disk; whole numbers are scaled when they are read
     recordings: tuple[str, ...] = ()  # splits that are kept whole, to be cut anew in every epoch
-    left_out: Counter[str] = field(default_factory=Counter)  # by reason; grows while `batches` is read
+    left_out: Counter[str] = field(default_factory=Counter)  # so far, by reason; grows while `batches` is read
 
 
 def check_request(name: str, request: Request) -> None:
@@ -125,8 +128,9 @@ def prepare(
     folder = data_dir / f".{name}{files.TEMPORARY}"
     files.clear_folder(folder)
     seen: dict[bytes, str] = {}
+    before = preparation.left_out.total()
     counts = {split: write_split(folder, split, preparation, seen, advance) for split in SPLITS}
-    lost = sum(preparation.counts.values()) - sum(counts.values()) - preparation.left_out.total()
+    lost = sum(preparation.counts.values()) - sum(counts.values()) - (preparation.left_out.total() - before)
     if lost:
         raise VbsError(f"{lost} examples of {name} are neither there nor known to be left out")
     prepared = Prepared(

@@ -225,13 +225,5 @@ def without_copies(
         for name, places in kept.items()
     }
     first = splits.copies(keys)
-    if first and not skip_bad:
-        (name, position), (other, place) = next(iter(first.items()))
-        raise VbsError(
-            f"examples {other} {kept[other][place]} and {name} {kept[name][position]} are the same; "
-            f"there are {len(first)} such pairs",
-            hint="keep one of them, or --skip-bad leaves the later one out",
-        )
-    for (name, _), (other, _) in first.items():
-        left_out[splits.REPEATED if name == other else splits.ELSEWHERE] += 1
+    splits.settle(first, lambda name, place: f"example {name} {kept[name][place]}", left_out, skip_bad=skip_bad)
     return {name: places[[(name, i) not in first for i in range(len(places))]] for name, places in kept.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from vbs_cli.data.base import SPLITS
 from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
+Place = tuple[str, int]  # of an example: its part and its position there
 ALL = "all"  # the part that all splits are drawn from
 FOLDERS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
@@ -122,29 +123,35 @@ def without_copies(
     paths = [example.path for examples in parts.values() for example in examples]
     keys = iter(contents(paths))
     first = copies({part: [next(keys) for _ in examples] for part, examples in parts.items()})
-    if first and not skip_bad:
-        (part, position), (other, place) = next(iter(first.items()))
-        raise VbsError(
-            f"{parts[other][place].path} and {parts[part][position].path} have the same content; "
-            f"there are {len(first)} such pairs",
-            hint="keep one of them, or --skip-bad leaves the later one out",
-        )
-    for (part, _), (other, _) in first.items():
-        left_out[REPEATED if part == other else ELSEWHERE] += 1
+    settle(first, lambda part, place: str(parts[part][place].path), left_out, skip_bad=skip_bad)
     return {
         part: [example for position, example in enumerate(examples) if (part, position) not in first]
         for part, examples in parts.items()
     }
 
 
-def copies(parts: Mapping[str, Sequence[Hashable]]) -> dict[tuple[str, int], tuple[str, int]]:
+def settle(
+    first: Mapping[Place, Place], called: Callable[[str, int], str], left_out: Counter[str], *, skip_bad: bool
+) -> None:
+    """Refuse copies by the names of the first two, or count them as left out."""
+    if first and not skip_bad:
+        copy, original = next(iter(first.items()))
+        raise VbsError(
+            f"{called(*original)} and {called(*copy)} have the same content; there are {len(first)} such pairs",
+            hint="keep one of them, or --skip-bad leaves the later one out",
+        )
+    for (part, _), (other, _) in first.items():
+        left_out[REPEATED if part == other else ELSEWHERE] += 1
+
+
+def copies(parts: Mapping[str, Sequence[Hashable]]) -> dict[Place, Place]:
     """Which examples, by part and position, repeat an earlier one that may end in another split, and which one.
 
     Copies inside a part do no harm unless splits are drawn from it.
     """
     pool = drawn_from(parts)
-    seen: dict[Hashable, tuple[str, int]] = {}
-    found: dict[tuple[str, int], tuple[str, int]] = {}
+    seen: dict[Hashable, Place] = {}
+    found: dict[Place, Place] = {}
     for part, keys in parts.items():
         for position, key in enumerate(keys):
             first = seen.setdefault(key, (part, position))
