@@ -440,7 +440,8 @@ def test_the_same_example_on_both_sides_is_refused_or_left_out(make, own):
     other[4] = x[7]
     save_npz(own / "train.npz", x, y)
     save_npz(own / "test.npz", other, z)
-    with pytest.raises(VbsError, match="example train 7 and example test 4 have the same content; there are 1 such pairs"):
+    same = "example train 7 and example test 4 have the same content; there are 1 such pairs"
+    with pytest.raises(VbsError, match=same):
         make()
     data = make(skip_bad=True)
     assert data.left_out == {"in another split already": 1}
