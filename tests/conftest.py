@@ -63,6 +63,12 @@ def few_threads():
 
 
 @pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    """Small networks are trained sooner than other processes start; tests that want some ask for them."""
+    monkeypatch.setenv("VBS_JOBS", "1")
+
+
+@pytest.fixture(autouse=True)
 def offline(monkeypatch):
     """Whatever asks for another machine meets a proxy that is not there."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):

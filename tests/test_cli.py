@@ -20,7 +20,7 @@ from vbs_cli.bench.kernels import Duel
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots.summary import KERNEL_COLUMNS
-from vbs_cli.run import Recipe, Store, locked
+from vbs_cli.run import Recipe, Store, locked, open_run
 from vbs_cli.settings import PROTOCOLS
 from vbs_cli.stages import bench as bench_stage
 
@@ -215,7 +215,7 @@ def test_wrong_values_leave_a_finished_run_as_it_was(workplace, vbs, words, code
 
 
 def test_a_second_process_on_the_same_run_is_sent_away(workplace, vbs):
-    with locked(workplace / "runs" / "radio"):
+    with locked(open_run(workplace / "runs" / "radio")):
         done = vbs(workplace, "evaluate")
     assert done.code == 1
     assert f"in use by process {os.getpid()}" in done.err
@@ -332,10 +332,10 @@ def test_what_another_process_finished_just_before_is_not_forgotten(workplace, v
     real = run_package.locked
 
     @contextmanager
-    def after_another(path):
-        Store(path).write("late.bin", b"from the other process", Recipe("other", {}))
-        with real(path):
-            yield
+    def after_another(run):
+        Store(run.path).write("late.bin", b"from the other process", Recipe("other", {}))
+        with real(run) as locked_run:
+            yield locked_run
 
     monkeypatch.setattr(run_package, "locked", after_another)
     assert vbs(workplace, "evaluate", "--force").code == 0

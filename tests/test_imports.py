@@ -14,7 +14,7 @@ PACKAGE = Path(vbs_cli.__file__).parent
 LAYERS = [
     {"errors"},
     {"registry", "files", "seeding", "progress"},
-    {"locks"},
+    {"locks", "crews"},
     {"logits", "settings"},
     {"methods", "metrics"},
     {"data"},

@@ -18,11 +18,13 @@ from rich.progress import Task as RichTask
 from rich.table import Table
 from rich.text import Text
 
+from vbs_cli.crews import Messages, is_child
 from vbs_cli.errors import VbsError
 from vbs_cli.progress import Progress, Task
 
 PLAIN_WIDTH = 120  # of tables where there is no terminal to fit
-PLAIN_EVERY = 10.0  # seconds between two progress lines where there is no terminal
+PLAIN_EVERY = 10.0  # seconds between two progress lines where there is no terminal, at first
+PLAIN_SHARE = 0.05  # of the time gone, which they wait later on
 
 
 class Console:
@@ -32,7 +34,9 @@ class Console:
         self.json = json
         self.out = RichConsole(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
         self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
-        self.progress: Progress = Progress() if quiet else Reporter(self.err, verbose=verbose)
+        self.messages = Messages(sys.stdout) if is_child() else None
+        speaking = self.messages or Reporter(self.err, verbose=verbose)
+        self.progress: Progress = Progress() if quiet else speaking
 
     def show(
         self,
@@ -52,6 +56,8 @@ class Console:
 
     def error(self, error: VbsError) -> None:
         """One line: what happened and what to do."""
+        if self.messages is not None:
+            self.messages.error(error)
         self.err.print(f"[bold red]error:[/] {escape(' '.join(str(error).split()))}")
 
 
@@ -109,6 +115,11 @@ class Reporter(Progress):
                 meter.finish()
             finally:
                 meter.close()
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        with self._bars():
+            yield
 
     @contextmanager
     def _bars(self) -> Iterator[None]:
@@ -172,7 +183,7 @@ class Meter(Task):
     def _speak(self) -> None:
         """The plain line, now and then."""
         now = time.monotonic()
-        if self.reporter.live or now - self.spoken < PLAIN_EVERY:
+        if self.reporter.live or now - self.spoken < max(PLAIN_EVERY, PLAIN_SHARE * (now - self.started)):
             return
         self.spoken = now
         whole = f"; {self.parent.label}: {self.parent.left()}" if self.parent is not None else ""
@@ -190,7 +201,7 @@ class Remaining(ProgressColumn):
 
 def left(elapsed: float, done: float, total: float) -> str:
     """Time left as a clock, a guess only after something was done."""
-    return f"{clock(elapsed * (total - done) / done)} left" if done > 0 else "-:-- left"
+    return f"{clock(elapsed * max(total - done, 0) / done)} left" if done > 0 else "-:-- left"
 
 
 def clock(seconds: float) -> str:

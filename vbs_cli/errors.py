@@ -42,5 +42,28 @@ class InvalidInput(VbsError, ValueError):
     exit_code = 2
 
 
+class OutOfMemory(VbsError):
+    """More memory was asked for than there is."""
+
+
 class UnknownName(InvalidInput):
     """A name that nothing is registered under."""
+
+
+def translated(error: Exception) -> VbsError:
+    """Any error in our form, with the original behind it."""
+    if isinstance(error, VbsError):
+        return error
+    ours = VbsError(f"{type(error).__name__}: {error}", hint="this is a fault of vbs; --debug shows where")
+    if is_out_of_memory(error):
+        ours = OutOfMemory("out of memory", hint="a smaller --batch may help")
+    elif isinstance(error, OSError):
+        ours = VbsError(str(error))
+    ours.__cause__ = error
+    return ours
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was asked for that is not there, by Python, or by torch on a GPU or a CPU."""
+    named = "OutOfMemory" in type(error).__name__
+    return named or isinstance(error, MemoryError) or "allocate memory" in str(error)

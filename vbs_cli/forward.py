@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from vbs_cli.data.base import BLOCK, Split
 from vbs_cli.data.noise import distort
+from vbs_cli.errors import is_out_of_memory
 from vbs_cli.logits import Logits, check_logits, pool
+from vbs_cli.models.arrangement import arranged, placed
 from vbs_cli.models.dropout import split_before_dropout, use_generator
 from vbs_cli.seeding import generator
 
@@ -30,11 +33,11 @@ def run_patches(
     advance: Callable[[int], None] = lambda count: None,
 ) -> Logits:
     """One pass of a network over a split; the parts are its patches."""
-    model = model.to(device).eval()
+    model = arranged(model, device).eval()
     use_generator(model, None)
     records = []
     for block, x, y in noisy_blocks(split, noise, level):
-        z = torch.cat([model(part.to(device)).cpu() for part in torch.split(x, CHUNK)])
+        z = within_memory(partial(patches_of, model, x, device=device))
         check_logits(pool(z), start=block * BLOCK)
         records.append(Logits.from_patches(z, labels=y, kernel=kernel, spreads=spreads, keep_parts=keep_parts))
         advance(len(y))
@@ -60,24 +63,55 @@ def run_draws(
     The masks depend on seed, draw and block, not on the level: curves over the level are smooth. What comes before the
     first dropout is computed once for all draws.
     """
-    before, after = split_before_dropout(model.to(device).eval())
+    before, after = split_before_dropout(arranged(model, device).eval())
     records = []
     for block, x, y in noisy_blocks(split, noise, level):
-        parts = []
-        rngs = [generator("mc-dropout", seed, split.name, draw, block, device=device) for draw in range(draws)]
-        for part in torch.split(x, CHUNK):
-            shared = before(part.to(device))
-            members = []
-            for rng in rngs:
-                use_generator(after, rng)
-                members.append(pool(after(shared)).cpu())
-            parts.append(torch.stack(members))
-        use_generator(after, None)
-        draws_of_block = torch.cat(parts, 1)
-        check_logits(draws_of_block.mean(0), start=block * BLOCK)
-        records.append(Logits.from_members(draws_of_block, labels=y, spreads=spreads, keep_parts=keep_parts))
+        names = [("mc-dropout", seed, split.name, draw, block) for draw in range(draws)]
+        members = within_memory(partial(draws_of, before, after, x, names, device=device))
+        check_logits(members.mean(0), start=block * BLOCK)
+        records.append(Logits.from_members(members, labels=y, spreads=spreads, keep_parts=keep_parts))
         advance(len(y))
     return Logits.concat(records)
+
+
+def patches_of(model: nn.Module, x: Tensor, *, device: torch.device | str, chunk: int) -> Tensor:
+    """(N, C, *size) -> patch logits (N, K, *grid), some inputs at a time."""
+    return torch.cat([model(placed(part, device)).cpu() for part in torch.split(x, chunk)])
+
+
+def draws_of(
+    before: nn.Module,
+    after: nn.Module,
+    x: Tensor,
+    names: Sequence[tuple[object, ...]],
+    *,
+    device: torch.device | str,
+    chunk: int,
+) -> Tensor:
+    """(N, C, *size) -> the logits of every draw (M, N, K), some inputs at a time; a draw's masks have its name."""
+    rngs = [generator(*name, device=device) for name in names]
+    parts = []
+    for part in torch.split(x, chunk):
+        shared = before(placed(part, device))
+        members = []
+        for rng in rngs:
+            use_generator(after, rng)
+            members.append(pool(after(shared)).cpu())
+        parts.append(torch.stack(members))
+    use_generator(after, None)
+    return torch.cat(parts, 1)
+
+
+def within_memory(run: Callable[..., Tensor]) -> Tensor:
+    """`run(chunk=...)` with chunks as large as the memory allows."""
+    chunk = CHUNK
+    while True:
+        try:
+            return run(chunk=chunk)
+        except (RuntimeError, MemoryError) as error:
+            if chunk == 1 or not is_out_of_memory(error):
+                raise
+        chunk //= 2
 
 
 def noisy_blocks(split: Split, noise: str, level: float) -> Iterator[tuple[int, Tensor, Tensor]]:

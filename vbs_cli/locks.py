@@ -18,13 +18,13 @@ LOCK = ".lock"
 
 
 @contextmanager
-def locked(folder: Path, *, hint: str, name: str = LOCK) -> Iterator[None]:
-    """Work in a folder alone, or, with a name of its own, on one thing in it."""
+def locked(folder: Path, *, hint: str, name: str = LOCK, wait: float = 0.0) -> Iterator[None]:
+    """Work in a folder alone, or, with a name of its own, on one thing in it; `wait` seconds for another to leave."""
     files.check_writable(folder)
     holder = folder / f"{name}.json"
     lock = FileLock(folder / name)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=wait)
     except Timeout:
         raise Busy(f"{folder} is in use by {holder_of(holder)}", hint=hint) from None
     try:
@@ -33,6 +33,16 @@ def locked(folder: Path, *, hint: str, name: str = LOCK) -> Iterator[None]:
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
+
+
+def is_held(folder: Path, *, name: str = LOCK) -> bool:
+    """Whether somebody holds it at this moment."""
+    lock = FileLock(folder / name)
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 def holder_of(path: Path) -> str:

@@ -31,6 +31,11 @@ class Progress:
         yield Task()
 
     @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        """Several tasks at once, which may begin and end in any order."""
+        yield
+
+    @contextmanager
     def whole(self, label: str, total: float) -> Iterator[None]:
         """Everything until the end, in the same units as the tasks inside."""
         yield

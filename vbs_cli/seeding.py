@@ -22,14 +22,14 @@ def generator(*names: object, device: torch.device | str = "cpu") -> torch.Gener
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on a single thread for a while.
+def threads(count: int) -> Iterator[None]:
+    """Torch on so many threads for a while.
 
-    Where torch cuts a tensor to share it among threads shows in the last bit of sines and products, so that results
+    Where torch cuts a tensor to share it among threads shows in the last bit of sums and products, so that results
     would depend on the number of cores. Small arrays gain little from threads, and on a busy machine wait for them.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact
 from vbs_cli.registry import unknown
 
 Options = Mapping[str, Mapping[str, Any]]
+
+
+CHOICES = {"select": ("last", "best"), "precision": ("auto", "float32", "bfloat16")}
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,26 @@ class Settings:
     levels: int  # of a noise sweep, evenly from 0 to max_level
     max_level: float
     reliability_bins: int
+    patience: int = 0  # epochs without a better validation loss after which a training stops; 0 is never
+    select: str = "last"  # the weights that are evaluated: those of the last epoch, or of the best
+    precision: str = "auto"  # of training: bfloat16 where a GPU has it; or float32, or bfloat16
+    compile: bool = False  # train through torch.compile
+    threads: int = 1  # of one network on a CPU; networks run side by side
     options: Options = field(default_factory=dict)  # of single methods, e.g. {"vbs": {"alpha": 1.0}}
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "width", "epochs", "batch", "kernel", "reliability_bins"):
+        for name in ("seeds", "width", "epochs", "batch", "kernel", "reliability_bins", "threads"):
             bounded(self, name, at_least=1)
         for name in ("draws", "levels"):
             bounded(self, name, at_least=2)
         for name in ("lr", "max_level"):
             bounded(self, name, above=0)
-        bounded(self, "weight_decay", at_least=0)
+        for name in ("weight_decay", "patience"):
+            bounded(self, name, at_least=0)
         bounded(self, "dropout", above=0, below=1)
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise unknown(name, getattr(self, name), choices)
 
     def level_values(self) -> list[float]:
         """The levels of a sweep, rounded so that 0.1 + 0.2 is 0.3."""
@@ -192,6 +204,8 @@ def coerce(name: str, current: Any, value: Any) -> Any:
         return tuple(dict.fromkeys(str(item).strip() for item in items))
     if isinstance(current, Mapping):
         return {method: {**current.get(method, {}), **options} for method, options in {**current, **value}.items()}
+    if isinstance(current, bool):
+        return truth(name, value)
     try:
         if isinstance(current, int) and float(value) != int(float(value)):
             raise ValueError
@@ -199,6 +213,28 @@ def coerce(name: str, current: Any, value: Any) -> Any:
     except (TypeError, ValueError):
         kind = "a whole number" if isinstance(current, int) else "a number"
         raise InvalidInput(f"{name} is {value!r}", hint=f"it must be {kind}") from None
+
+
+def truth(name: str, value: Any) -> bool:
+    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if str(value).lower() not in words:
+        raise InvalidInput(f"{name} is {value!r}", hint="it must be true or false")
+    return words[str(value).lower()]
+
+
+def assignments(texts: Iterable[str], flags: Mapping[str, Any]) -> dict[str, str]:
+    """`--set` NAME=VALUE as settings; a name that has a flag beside it is ambiguous."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (word.strip() for word in text.partition("="))
+        name = name.replace("-", "_")
+        if not equals or name == "options":
+            hint = "write NAME=VALUE, such as weight_decay=1e-4; options of methods are set by calibrate --option"
+            raise InvalidInput(f"--set {text}", hint=hint)
+        if name in found or flags.get(name) is not None:
+            raise InvalidInput(f"{name} is given twice", hint="leave one of them out")
+        found[name] = value
+    return found
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

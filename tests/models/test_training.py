@@ -10,7 +10,7 @@ from tests.conftest import SMALL
 from vbs_cli.data import open_dataset
 from vbs_cli.errors import NotFinite
 from vbs_cli.models import build_model
-from vbs_cli.models.training import initialised, train
+from vbs_cli.models.training import Schedule, initialised, train
 from vbs_cli.run.formats import checkpoint_bytes, checkpoint_from
 
 
@@ -28,9 +28,7 @@ def network(role):
 
 
 def start(splits, role="conventional", *, seed=0, epochs=3, resume=None, lr=SMALL.lr):
-    return train(
-        network(role), *splits, epochs=epochs, batch=32, lr=lr, weight_decay=0.0, seed=seed, role=role, resume=resume
-    )
+    return train(network(role), *splits, Schedule(epochs, batch=32, lr=lr), seed=seed, role=role, resume=resume)
 
 
 def equal(a, b):

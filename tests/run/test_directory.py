@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import SMALL
 from vbs_cli import TemperatureScaling, VarianceSmoothing, open_run
 from vbs_cli.errors import Busy, MissingArtifact, VbsError
-from vbs_cli.run import find_run, layout, locked
+from vbs_cli.run import Run, Store, find_run, layout, locked
 from vbs_cli.settings import to_toml
 
 
@@ -60,16 +60,17 @@ def test_the_latest_run_is_the_one_worked_on_last(workplace):
 
 
 def test_the_second_process_is_told_who_is_first(tmp_path):
-    with locked(tmp_path), pytest.raises(Busy, match=f"in use by process {os.getpid()}"), locked(tmp_path):
+    run = Run(tmp_path, SMALL, Store(tmp_path))
+    with locked(run), pytest.raises(Busy, match=f"in use by process {os.getpid()}"), locked(run):
         pass
-    with locked(tmp_path):
+    with locked(run):
         pass
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_a_read_only_folder_is_refused_before_any_work(tmp_path):
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    with pytest.raises(VbsError, match="cannot write"), locked(tmp_path):
+    with pytest.raises(VbsError, match="cannot write"), locked(Run(tmp_path, SMALL, Store(tmp_path))):
         pass
 
 

@@ -20,7 +20,7 @@ def test_records_come_back_bit_for_bit_with_their_extras():
 
 def test_checkpoints_come_back_with_their_history():
     history = (Epoch(1, 0.1, 0.9, 0.2, 0.8, 1.5), Epoch(2, 1 / 3, 0.95, 0.1, 0.85, 1.25))
-    checkpoint = Checkpoint({"0.weight": torch.randn(2, 2)}, {"0.weight.step": torch.tensor(3.0)}, history)
+    checkpoint = Checkpoint({"0.weight": torch.randn(2, 2)}, {"0.weight.step": torch.tensor(3.0)}, {}, history)
     back = formats.checkpoint_from(formats.checkpoint_bytes(checkpoint))
     assert back.history == history
     assert torch.equal(back.weights["0.weight"], checkpoint.weights["0.weight"])

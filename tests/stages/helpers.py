@@ -4,7 +4,7 @@ from tests.conftest import SMALL
 from vbs_cli.data import open_dataset
 from vbs_cli.progress import Progress
 from vbs_cli.run import Run, Store
-from vbs_cli.stages import status, train
+from vbs_cli.stages import networks, status
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.sweep import sweep
 
@@ -26,7 +26,7 @@ def job_in(folder, settings=SMALL, **extra):
 
 def all_numbers(job):
     """The run without its pictures."""
-    train.train(job)
+    networks.check(networks.train_all(job))
     sweep(job, job.run.settings.noises)
 
 

@@ -10,7 +10,7 @@ import torch
 from tests.data.making import write_image
 from vbs_cli.data import open_dataset
 from vbs_cli.models import build_model
-from vbs_cli.models.training import initialised, train
+from vbs_cli.models.training import Schedule, initialised, train
 
 SMALL = {"SEEDS": "1", "WIDTH": "24", "EPOCHS": "12", "BATCH": "16", "DRAWS": "2", "LEVELS": "2", "LR": "3e-3"}
 COUNT = 30  # of each of three classes
@@ -98,8 +98,7 @@ def test_training_hears_another_window_in_every_epoch_and_the_same_ones_in_every
         watched = Watched(split.dataset, split.name, split.x, split.y)
         model = initialised(lambda: build_model("auto", shape=data.shape, classes=3, width=4), seed=0, role="x")
         val = data.split("val")
-        epochs = train(model, watched, val, epochs=2, batch=63, lr=1e-3, weight_decay=0, seed=seed, role="x")
-        assert len(list(epochs)) == 2
+        assert len(list(train(model, watched, val, Schedule(2, batch=63, lr=1e-3), seed=seed, role="x"))) == 2
         return seen
 
     def rows(x):

@@ -16,7 +16,7 @@ from vbs_cli.metrics import METRICS
 from vbs_cli.models import training
 from vbs_cli.progress import Progress
 from vbs_cli.run import layout
-from vbs_cli.stages import caches, plot, train
+from vbs_cli.stages import caches, networks, plot, train
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.pipeline import cost, run_all
@@ -121,7 +121,7 @@ def test_a_deleted_artifact_and_what_follows_are_made_again_to_the_same_bits(wor
 
 def test_retraining_makes_everything_downstream_stale(workplace):
     job = job_in(workplace, replace(SMALL, epochs=1))
-    train.train(job)
+    networks.train_all(job)
     found = states(job)
     kept = {name for name, state in found.items() if state == "up to date"}
     assert kept == {name for name in found if name.startswith("seed-")}
@@ -140,14 +140,14 @@ def test_more_seeds_keep_the_first_ones(workplace):
     folder = workplace / "runs" / "radio"
     first = (folder / layout.weights(0, "conventional")).read_bytes()
     job = job_in(workplace, replace(SMALL, seeds=3))
-    train.train(job)
-    assert job.run.store.written == 3 * 2 + 2 * SMALL.epochs - 2
+    networks.train_all(job)
+    assert job.run.store.written == 2 * 4  # table, best and last weights and a checkpoint of each network
     assert (folder / layout.weights(0, "conventional")).read_bytes() == first
 
 
 def test_seeds_without_a_sweep_have_no_place_in_its_curve(workplace):
     job = job_in(workplace, replace(SMALL, seeds=3))
-    train.train(job)
+    networks.train_all(job)
     table = evaluate(job)
     assert set(table[table["noise"] == "clean"]["seed"]) == {0, 1, 2}
     for _, level in table[table["noise"] == "speckle"].groupby("level"):
@@ -156,7 +156,7 @@ def test_seeds_without_a_sweep_have_no_place_in_its_curve(workplace):
 
 def test_a_seed_has_the_same_weights_alone_and_among_others(made, data_only):
     alone = job_in(data_only)
-    train.train_one(alone, alone.data.split("train"), alone.data.split("val"), seed=1, role="dropout")
+    train.train_one(alone, seed=1, role="dropout")
     name = layout.weights(1, "dropout")
     assert alone.run.store.read(name) == job_in(made).run.store.read(name)
 
@@ -211,8 +211,10 @@ def test_one_seed_that_fails_does_not_stop_the_others(data_only, monkeypatch):
 
     monkeypatch.setattr(training, "initialised", poisoned)
     job = job_in(data_only)
-    with pytest.raises(VbsError, match=r"failed for 1 of 4 networks .*seed 0 dropout"):
-        train.train(job)
+    failures = networks.train_all(job)
+    assert [work.title for work in failures] == ["seed 0 dropout"]
+    with pytest.raises(VbsError, match=r"1 network failed, the others are done: seed 0 dropout: the loss became nan"):
+        networks.check(failures)
     found = states(job)
     assert found[layout.weights(0, "dropout")] == "missing"
     assert found[layout.weights(1, "dropout")] == found[layout.weights(0, "conventional")] == "up to date"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from vbs_cli.cli.shell import Shell, command
+from vbs_cli.cli.shell import NETWORKS, Shell, command
 from vbs_cli.console import table
+from vbs_cli.crews import is_child
 from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
 
@@ -37,6 +39,15 @@ TRAINING = {
     "epochs": Annotated[int | None, typer.Option(min=1, help="Passes over the training data.", show_default=False)],
     "batch": Annotated[int | None, typer.Option(min=1, help="Training batch.", show_default=False)],
     "width": Annotated[int | None, typer.Option(min=1, help="Channels of the network.", show_default=False)],
+    "model": Annotated[
+        str | None,
+        typer.Option(help="auto, nin, conv1d-radio, conv1d-speech or resnet18, ...", show_default=False),
+    ],
+    "patience": Annotated[
+        int | None, typer.Option(min=0, help="Stop after N epochs without a better one.", show_default=False)
+    ],
+    "select": Annotated[str | None, typer.Option(help="Weights to evaluate: last or best.", show_default=False)],
+    "compile": Annotated[bool | None, typer.Option(help="Use torch.compile.", show_default=False)],
     "lr": Annotated[float | None, typer.Option(help="Learning rate.", show_default=False)],
 }
 METHODS = {
@@ -59,6 +70,7 @@ Options = Annotated[
 ]
 Against = Annotated[str | None, typer.Option(help="Method to show differences from.", show_default=False)]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Tables in Markdown.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")]
 Noises = Annotated[
     list[str] | None,
     typer.Option("--noise", help="gaussian, speckle, affine, elastic, ...; repeat or 'all'.", show_default=False),
@@ -71,7 +83,7 @@ Noises = Annotated[
     "vbs download --list",
     "vbs download --dataset cifar10",
     "vbs download --dataset folder --from my-images --size 64",
-    without=("run_name", "config", "device", "runs_dir", "dry_run"),
+    without=("run_name", "config", "assigned", "device", "runs_dir", "dry_run"),
 )
 def download(
     shell: Shell,
@@ -127,20 +139,60 @@ def cell(name: str, value: Any) -> str:
     "vbs train --dataset radio --seeds 10",
     "vbs train --dataset radio --profile paper --device cuda",
     settings=TRAINING,
+    options=NETWORKS,
 )
-def train(shell: Shell) -> None:
+def train(shell: Shell, tensorboard: TensorBoard = False) -> None:
     """Train the conventional and the MC-dropout network of every seed."""
+    from vbs_cli.stages import networks
     from vbs_cli.stages import train as stage
 
+    shell = replace(shell, tensorboard=tensorboard)
     with shell.job(create=True) as job:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
-        rows = stage.summary(stage.train(job))
-    columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "seconds", "waited"]
-    shell.show(rows, table(columns, [[number(row[column]) for column in columns] for row in rows]))
+        failures = networks.train_all(job)
+        rows = [{**row, "state": "done"} for row in stage.summary(job)]
+        rows += [{"seed": w.seed, "model": w.role, "state": f"failed: {why}"} for w, why in failures.items()]
+    columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "speed", "seconds", "waited"]
+    columns += ["state"] if failures else []
+    shell.show(rows, table(columns, [[number(row.get(column, "-")) for column in columns] for row in rows]))
+    networks.check(failures)
 
 
-@command(app, "calibrate", "vbs calibrate", "vbs calibrate --methods conventional,vbs --beta q75", settings=METHODS)
+@command(
+    app,
+    "work",
+    "vbs work 3/dropout",
+    "vbs work 0/conventional train val test --run runs/radio",
+    without=("config", "assigned", "dry_run"),
+)
+def work(
+    shell: Shell,
+    network: Annotated[str, typer.Argument(help="Seed and network, e.g. 3/dropout.")],
+    what: Annotated[
+        list[str] | None, typer.Argument(help="train, val, test and noises (default: all of the run's).")
+    ] = None,
+    tensorboard: TensorBoard = False,
+) -> None:
+    """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""
+    from vbs_cli.stages import networks
+
+    job = replace(shell, tensorboard=tensorboard).work()
+    piece = networks.parse_work(job, network, what or ())
+    networks.do(job, piece)
+    if not is_child():
+        rows = [{"artifact": name, "state": "done"} for name, _ in piece.targets(job)]
+        shell.show(rows, table(["artifact", "state"], [list(row.values()) for row in rows]))
+
+
+@command(
+    app,
+    "calibrate",
+    "vbs calibrate",
+    "vbs calibrate --methods conventional,vbs --beta q75",
+    settings=METHODS,
+    options=NETWORKS,
+)
 def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, option: Options = None) -> None:
     """Fit the methods of every seed on its validation logits."""
     from vbs_cli.stages import calibrate as stage
@@ -152,7 +204,14 @@ def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, option: Opti
     shell.show(rows, table(["seed", "method", "parameter", "value"], [[number(v) for v in r.values()] for r in rows]))
 
 
-@command(app, "evaluate", "vbs evaluate", "vbs evaluate --methods all --against temperature", settings=METHODS)
+@command(
+    app,
+    "evaluate",
+    "vbs evaluate",
+    "vbs evaluate --methods all --against temperature",
+    settings=METHODS,
+    options=NETWORKS,
+)
 def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) -> None:
     """Score every method on the test split and on every sweep that is cached."""
     from vbs_cli.plots.summary import Condition
@@ -169,7 +228,12 @@ def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) 
 
 
 @command(
-    app, "noise-sweep", "vbs noise-sweep --noise speckle", "vbs noise-sweep --noise all --levels 20", settings=SWEEP
+    app,
+    "noise-sweep",
+    "vbs noise-sweep --noise speckle",
+    "vbs noise-sweep --noise all --levels 20",
+    settings=SWEEP,
+    options=NETWORKS,
 )
 def noise_sweep(shell: Shell, noise: Noises = None, against: Against = None, markdown: Markdown = False) -> None:
     """Score every method under growing noise, one forward pass per model and level."""
@@ -223,7 +287,7 @@ def report(
     shell.show([{"artifact": path.name, "path": str(path)} for path in paths], *(f"{path}" for path in paths))
 
 
-@command(app, "run", "vbs run", "vbs run --profile paper --device cuda", settings=TRAINING)
+@command(app, "run", "vbs run", "vbs run --profile paper --device cuda", settings=TRAINING, options=NETWORKS)
 def run(shell: Shell) -> None:
     """All stages in a row: from data (simulated where there are none) to the report."""
     from vbs_cli.stages import status

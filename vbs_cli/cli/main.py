@@ -14,7 +14,9 @@ import typer
 from vbs_cli import __version__
 from vbs_cli.cli.commands import app
 from vbs_cli.console import Console
-from vbs_cli.errors import InvalidInput, VbsError
+from vbs_cli.crews import is_child
+from vbs_cli.crews.relay import end_with_parent
+from vbs_cli.errors import InvalidInput, VbsError, translated
 
 INTERRUPTED = 130
 
@@ -39,14 +41,14 @@ def vbs(
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM."""
     signal.signal(signal.SIGTERM, terminated)
+    if is_child():
+        end_with_parent()
     try:
         code = app(standalone_mode=False) or 0
-    except VbsError as error:
-        code = failed(error)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
-        code = failed(translated(error))
+        code = failed(in_our_words(error))
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
         again = shlex.join(["vbs", *sys.argv[1:]])
         Console().err.print(f"interrupted; this goes on where it stopped: {again}", markup=False)
@@ -60,16 +62,12 @@ def failed(error: VbsError) -> int:
     return error.exit_code
 
 
-def translated(error: Exception) -> VbsError:
-    """Errors that are not ours in our form."""
-    usage = getattr(error, "format_message", None)  # the parser's own errors; typer does not export their base class
+def in_our_words(error: Exception) -> VbsError:
+    """Errors of the parser and of others in our form."""
+    usage = getattr(error, "format_message", None)  # the parser's own; typer does not export their base class
     if usage is not None:
         return InvalidInput(str(usage()).rstrip("."), hint=f"see {' '.join(['vbs', *command_name()])} --help")
-    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or "allocate memory" in str(error):
-        return VbsError("out of memory", hint="a smaller --batch may help")
-    if isinstance(error, OSError):
-        return VbsError(str(error))
-    return VbsError(f"{type(error).__name__}: {error}", hint="this is a fault of vbs; --debug shows where")
+    return translated(error)
 
 
 def command_name() -> list[str]:

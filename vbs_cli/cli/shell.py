@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,9 +16,10 @@ import typer
 
 from vbs_cli.console import Console, table
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.settings import PAPER_METHODS, Settings, from_toml, given_settings, resolve
+from vbs_cli.settings import PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
 
 if TYPE_CHECKING:
+    from vbs_cli.crews import Crew
     from vbs_cli.data import Prepared
     from vbs_cli.run import Run
     from vbs_cli.stages.base import Job, Target
@@ -35,8 +37,25 @@ DataDir = Annotated[
 ]
 RunsDir = Annotated[Path, typer.Option("--runs", envvar="VBS_RUNS", help="Folder of the runs.", rich_help_panel=SHARED)]
 Device = Annotated[str, typer.Option(envvar="VBS_DEVICE", help="auto, cpu, cuda or mps.", rich_help_panel=SHARED)]
+Assigned = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting: NAME=VALUE; repeat for several.", rich_help_panel=SHARED),
+]
 Force = Annotated[bool, typer.Option("--force", help="Make it again even if it is up to date.", rich_help_panel=SHARED)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be made.", rich_help_panel=SHARED)]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        envvar="VBS_JOBS",
+        min=1,
+        help="Networks at once (default: one per GPU, or as many as there are cores for).",
+        show_default=False,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(envvar="VBS_CLUSTER", help="Scheduler of dask to hand the networks to.", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Rows as JSON on stdout.", rich_help_panel=SHARED)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=SHARED)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=SHARED)]
@@ -57,25 +76,57 @@ class Shell:
     device: str
     force: bool
     dry_run: bool
+    assigned: Sequence[str] | None = None  # --set NAME=VALUE
+    jobs: int | None = None  # networks at once; None is as many as fit
+    cluster: str | None = None
+    tensorboard: bool = False
 
     @contextmanager
     def job(self, *, create: bool = False, **more: Any) -> Iterator[Job]:
         """The run with its settings (`more` are flags too) resolved, locked for the block unless --dry-run."""
-        from vbs_cli.run import Store, locked
-        from vbs_cli.stages.base import Job, choose_device
+        from vbs_cli.run import locked
 
-        run = self._run({**self.flags, **more}, create=create)
-        device = choose_device(self.device, self.console.progress)
-        job = Job(run, self._data(run), device=device, force=self.force, progress=self.console.progress)
+        job = self._job(self._run({**self.flags, **more}, create=create))
         if self.dry_run:
             yield job
             return
-        with locked(run.path):
-            run = replace(run, store=Store(run.path))  # read again, now that nobody else writes
-            with run.settings_saved():
-                yield replace(job, run=run)
+        with locked(job.run) as run, run.settings_saved():
+            yield replace(job, run=run, crew=self._crew(job))
         if not run.store.written:
             self.console.progress.say(f"{run.path}: all is up to date")
+
+    def work(self) -> Job:
+        """The run as it was saved, for a process that works on a part of it while another holds its lock."""
+        from vbs_cli.run import find_run, open_run
+
+        return self._job(open_run(find_run(self.runs_dir, self.run_name) or self.runs_dir))
+
+    def _job(self, run: Run) -> Job:
+        from vbs_cli.stages.base import Job, choose_device
+
+        device = choose_device(self.device, self.console.progress)
+        return Job(
+            run,
+            self._data(run),
+            device=device,
+            force=self.force,
+            progress=self.console.progress,
+            device_name=self.device,
+            tensorboard=self.tensorboard,
+        )
+
+    def _crew(self, job: Job) -> Crew | None:
+        """Who works on the networks: a cluster, several processes on this machine, or this one."""
+        from vbs_cli.crews import Local, cores
+
+        if self.cluster is not None:
+            from vbs_cli.crews.cluster import Cluster
+
+            return Cluster(self.cluster)
+        gpus = visible_gpus() if self.device in ("auto", "cuda") and job.device.type == "cuda" else ()
+        fitting = cores() // job.run.settings.threads if job.device.type == "cpu" else len(gpus)
+        jobs = max(1, fitting if self.jobs is None else self.jobs)
+        return Local(jobs, gpus) if jobs > 1 else None
 
     def has_run(self) -> bool:
         """Whether there is a run to work on, or one was named."""
@@ -96,7 +147,7 @@ class Shell:
 
         path = find_run(self.runs_dir, self.run_name)
         saved = from_toml(path / layout.SETTINGS) if path is not None and (path / layout.SETTINGS).is_file() else None
-        given = given_settings(flags, self.config)
+        given = given_settings({**flags, **assignments(self.assigned or (), flags)}, self.config)
         dataset = given.get("dataset")
         if saved is not None and dataset is not None and dataset != saved.dataset:
             if self.run_name is not None:
@@ -144,6 +195,7 @@ class Shell:
 COMMON: dict[str, tuple[Any, Any]] = {
     "run_name": (RunName, None),
     "config": (Config, None),
+    "assigned": (Assigned, None),
     "device": (Device, "auto"),
     "force": (Force, False),
     "dry_run": (DryRun, False),
@@ -156,29 +208,37 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
+# Options of the commands that put networks to work.
+NETWORKS: dict[str, tuple[Any, Any]] = {"jobs": (Jobs, None), "cluster": (Cluster, None)}
+
 NOTHING: Mapping[str, Any] = {}
 
 
 def command(
-    app: typer.Typer, name: str, *examples: str, settings: Mapping[str, Any] = NOTHING, without: Sequence[str] = ()
+    app: typer.Typer,
+    name: str,
+    *examples: str,
+    settings: Mapping[str, Any] = NOTHING,
+    options: Mapping[str, tuple[Any, Any]] = NOTHING,
+    without: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator: a function of a Shell and its own options becomes a command.
 
-    The command has the common options too, and a flag for each of `settings` (name -> annotation); the Shell holds
-    those that were given.
+    The command has the common options too (and those of `options`, which the Shell also holds), and a flag for each of
+    `settings` (name -> annotation); the Shell holds those that were given.
     """
 
     def enter(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        common = {key: option for key, option in COMMON.items() if key not in without}
+        common = {key: option for key, option in {**options, **COMMON}.items() if key not in without}
         injected = {key: (annotation, None) for key, annotation in settings.items()} | common
 
         @functools.wraps(function)
         def call(**values: Any) -> None:
             flags = {key: values.pop(key) for key in settings}
-            shared = {key: values.pop(key, default) for key, (_, default) in COMMON.items()}
+            shared = {key: values.pop(key, default) for key, (_, default) in {**options, **COMMON}.items()}
             speech = {key: shared.pop(key) for key in ("json", "quiet", "verbose")}
-            shared.pop("debug")
+            speech["verbose"] |= shared.pop("debug")
             function(Shell(name, Console(**speech), flags, **shared), **values)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
@@ -193,3 +253,11 @@ def command(
         return function
 
     return enter
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES spells them."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return tuple(named.split(",")) if named else tuple(map(str, range(torch.cuda.device_count())))

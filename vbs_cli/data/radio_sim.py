@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from vbs_cli.seeding import generator, one_thread
+from vbs_cli.seeding import generator, threads
 
 SAMPLES = 2080
 
@@ -93,7 +93,7 @@ def make_transmitters(classes: int, seed: int) -> Transmitters:
 def simulate(labels: Tensor, devices: Transmitters, rng: torch.Generator) -> Tensor:
     """One window of each labelled device: (B,) int64 -> (B, 2, 2080) float32, I and Q."""
     device = devices.of(labels)
-    with one_thread():
+    with threads(1):
         signal = shape_pulses(draw_symbols(len(labels), rng), device.clock_offset, rng)
         signal = turn_on(modulate(signal, device), device)
         signal = amplify(oscillate(signal, device, rng), device)

@@ -16,8 +16,16 @@ FITTING = "auto"  # the model that fits the inputs
 
 
 def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, dropout: float = 0.0) -> nn.Module:
-    """A network by name for inputs of a shape; `dropout` > 0 puts one after every ReLU (the MC-dropout variant)."""
-    model = MODELS[name](shape=shape, classes=classes, width=width, dropout=dropout)
+    """A network by name for inputs of a shape; `dropout` > 0 puts one after every activation (the MC-dropout variant).
+
+    Names that are not ours are those of torchvision's classifiers, which have a width of their own.
+    """
+    if name in MODELS:
+        model = MODELS[name](shape=shape, classes=classes, width=width, dropout=dropout)
+    else:
+        from vbs_cli.models.classifiers import classifier  # which imports this module
+
+        model = classifier(name, shape=shape, classes=classes, dropout=dropout)
     check_fits(model, name, shape)
     return model
 
@@ -26,8 +34,16 @@ def check_fits(model: nn.Module, name: str, shape: tuple[int, ...]) -> None:
     """Refuse inputs that a network cannot take, by a pass without arithmetic: meta tensors have shapes and no data."""
     try:
         with torch.no_grad():
-            copy.deepcopy(model).to("meta").eval()(torch.empty(1, *shape, device="meta"))
+            z = copy.deepcopy(model).to("meta").eval()(torch.empty(1, *shape, device="meta"))
     except RuntimeError:
-        given = " x ".join(map(str, shape))
         hint = "it takes larger ones, or those of another kind (signals: channels x samples, images: channels x H x W)"
-        raise InvalidInput(f"{name} cannot take inputs of {given}", hint=hint) from None
+        raise InvalidInput(f"{name} cannot take inputs of {spelled(shape)}", hint=hint) from None
+    if z.shape[2:].numel() < 2:
+        larger = f"larger inputs (vbs download --dataset folder --size {2 * max(shape[1:])})"
+        how = larger if len(shape) == 3 else "longer inputs"
+        hint = f"the spread needs two or more: {how} or a network with shorter strides"
+        raise InvalidInput(f"{name} leaves a single patch of inputs {spelled(shape)}", hint=hint)
+
+
+def spelled(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,8 +16,10 @@ from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method
 from vbs_cli.run import formats, layout
-from vbs_cli.run.store import MANIFEST, Store
+from vbs_cli.run.store import MANIFEST, PARTS, Store
 from vbs_cli.settings import Settings, from_toml, to_toml
+
+PART_WAIT = 30.0  # seconds for a process that was just told to stop to let go of its part
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,35 @@ class Run:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Work on a run directory alone."""
-    with locks.locked(path, hint="wait for it or choose another --run"):
-        files.remove_temporaries(path)
-        yield
+def locked(run: Run) -> Iterator[Run]:
+    """Work on a run alone, with its artifacts as they are now; parts that others are at work on are left to them."""
+    with locks.locked(run.path, hint="wait for it or choose another --run"):
+        store = Store(run.path)
+        busy = [part for part in part_locks(run.path) if locks.is_held(run.path / PARTS, name=lock_of(part))]
+        if not busy:
+            files.remove_temporaries(run.path)
+        for part in store.parts():
+            if part not in busy:
+                store.take_over(part)
+        store.written = 0
+        yield replace(run, store=store)
+
+
+@contextmanager
+def part_of(run: Run, part: str, *, wait: float = PART_WAIT) -> Iterator[Run]:
+    """Work on one part of a run alone, beside others; what is written waits to be taken over."""
+    hint = "it goes on there; wait for it"
+    with locks.locked(run.path / PARTS, hint=hint, name=lock_of(part), wait=wait):
+        yield replace(run, store=Store(run.path, part=part))
+
+
+def part_locks(path: Path) -> list[str]:
+    """The parts that somebody works or has worked on."""
+    return [lock.stem for lock in (path / PARTS).glob("*.lock")]
+
+
+def lock_of(part: str) -> str:
+    return f"{part}.lock"
 
 
 def open_run(path: Path | str) -> Run:

@@ -52,11 +52,13 @@ def logits_from(data: bytes) -> Logits:
 
 
 def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
-    """Weights, optimiser and history in one file."""
-    weights = {f"weights.{name}": value for name, value in checkpoint.weights.items()}
-    optimizer = {f"optimizer.{name}": value for name, value in checkpoint.optimizer.items()}
+    """Weights, optimiser, best weights (where they are others) and history in one file."""
+    parts = {"weights": checkpoint.weights, "optimizer": checkpoint.optimizer}
+    if checkpoint.best is not checkpoint.weights:
+        parts["best"] = checkpoint.best
+    tensors = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
     history = json.dumps([vars(epoch) for epoch in checkpoint.history])
-    return tensors_bytes({**weights, **optimizer}, {"history": history})
+    return tensors_bytes(tensors, {"history": history})
 
 
 def checkpoint_from(data: bytes) -> Checkpoint:
@@ -68,7 +70,8 @@ def checkpoint_from(data: bytes) -> Checkpoint:
     # The header of a safetensors file: its length in eight bytes, then JSON.
     size = int.from_bytes(data[:8], "little")
     history = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["history"])
-    return Checkpoint(below("weights."), below("optimizer."), tuple(Epoch(**row) for row in history))
+    weights = below("weights.")
+    return Checkpoint(weights, below("optimizer."), below("best.") or weights, tuple(Epoch(**row) for row in history))
 
 
 def parsed(parse: Callable[[], T], what: str) -> T:

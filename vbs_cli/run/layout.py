@@ -19,6 +19,16 @@ def weights(seed: int, model: str) -> str:
     return f"seed-{seed}/{model}.safetensors"
 
 
+def best_weights(seed: int, model: str) -> str:
+    """Of the epoch with the lowest validation loss."""
+    return f"seed-{seed}/{model}.best.safetensors"
+
+
+def board(seed: int, model: str) -> str:
+    """The folder of TensorBoard's events."""
+    return f"tensorboard/seed-{seed}-{model}"
+
+
 def checkpoint(seed: int, model: str) -> str:
     """Where an unfinished training goes on."""
     return f"seed-{seed}/{model}.unfinished.safetensors"

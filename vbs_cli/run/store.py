@@ -4,6 +4,9 @@ An artifact is trusted when the manifest knows it, its bytes have the recorded h
 hashes of its inputs) is the one that would be used today. The manifest is written last, so a new file that it does not
 know yet is not trusted. Before a file is replaced the manifest announces its successor beside it: after a crash the
 bytes tell which of the two they are, and neither is lost.
+
+Several processes can work on different parts of a run at once, each with a manifest of its own below `.parts`. Whoever
+opens the run sees them all; the one that holds the run's lock takes finished parts over into the manifest.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from vbs_cli import files
 from vbs_cli.errors import DamagedArtifact, MissingArtifact
 
 MANIFEST = "manifest.json"
+PARTS = ".parts"
 FORMAT = 1
 CURRENT, MISSING, STALE, DAMAGED = "up to date", "missing", "stale", "damaged"
 
@@ -61,23 +65,54 @@ class Store:
     """The artifacts of one folder, by their path below it."""
 
     folder: Path
+    part: str = ""  # its name, where this object writes for a part of the run alone
     entries: dict[str, Entry] = field(default_factory=dict)
     written: int = 0  # artifacts made through this object
+    _own: dict[str, Entry] = field(default_factory=dict, repr=False)  # those of the part
     _checked: dict[str, tuple[int, int, str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        path = self.folder / MANIFEST
-        if not path.is_file():
-            return
-        values = files.read_json(path)
+        self.entries = self._load(self.folder / MANIFEST)
+        for part in self.parts():
+            self.entries |= self._load(self._part_manifest(part))
+        self._own = self._load(self._manifest) if self.part else {}
+
+    def parts(self) -> list[str]:
+        """Those that have written something which the run's own manifest has not taken over yet."""
+        suffix = f".{MANIFEST}"
+        return sorted(path.name.removesuffix(suffix) for path in (self.folder / PARTS).glob(f"*{suffix}"))
+
+    def take_over(self, part: str) -> None:
+        """Enter what a part has made into this manifest; nobody may be at work on the part."""
+        made = self._load(self._part_manifest(part))
+        if made:
+            self.written += len(made)
+            self.entries |= made
+            self._save()
+        self._part_manifest(part).unlink(missing_ok=True)
+
+    def _part_manifest(self, part: str) -> Path:
+        return self.folder / PARTS / f"{part}.{MANIFEST}"
+
+    @property
+    def _manifest(self) -> Path:
+        return self._part_manifest(self.part) if self.part else self.folder / MANIFEST
+
+    def _load(self, path: Path) -> dict[str, Entry]:
+        """What a manifest knows; a replacement that a crash cut short is settled by the bytes that are there."""
+        try:
+            values = files.read_json(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
         try:
             if values["format"] != FORMAT:
                 raise KeyError
-            self.entries = {name: Entry(**entry) for name, entry in values["artifacts"].items()}
-            for name, entry in values["replacing"].items():
-                self._settle(name, Entry(**entry))
+            entries = {name: Entry(**entry) for name, entry in values["artifacts"].items()}
+            announced = {name: Entry(**entry) for name, entry in values["replacing"].items()}
         except (KeyError, TypeError, AttributeError):
             raise DamagedArtifact(f"{path} is damaged", hint=f"rm {path}; everything is made again") from None
+        arrived = {name: entry for name, entry in announced.items() if self._has_bytes(name, entry)}
+        return entries | arrived
 
     def state(self, name: str, recipe: Recipe) -> State:
         """How `name` stands against the recipe that would make it now. Damage is a state too; `ensure` refuses it."""
@@ -105,6 +140,8 @@ class Store:
         files.write_bytes(self.folder / name, data)
         self.written += 1
         self.entries[name] = entry
+        if self.part:
+            self._own[name] = entry
         self._save()
 
     def write_if_changed(self, name: str, data: bytes, recipe: Recipe) -> None:
@@ -159,16 +196,14 @@ class Store:
             self._checked[name] = known
         return known[2] == entry.sha256
 
-    def _settle(self, name: str, successor: Entry) -> None:
-        """End a replacement that a crash cut short."""
+    def _has_bytes(self, name: str, entry: Entry) -> bool:
         path = self.folder / name
-        if path.is_file() and files.sha256_of_file(path) == successor.sha256:
-            self.entries[name] = successor
+        return path.is_file() and files.sha256_of_file(path) == entry.sha256
 
     def _save(self, replacing: Mapping[str, Entry] | None = None) -> None:
-        values = {"artifacts": self.entries, "replacing": replacing or {}}
+        values = {"artifacts": self._own if self.part else self.entries, "replacing": replacing or {}}
         named = {key: {name: asdict(e) for name, e in sorted(entries.items())} for key, entries in values.items()}
-        files.write_bytes(self.folder / MANIFEST, files.to_json({"format": FORMAT, **named}))
+        files.write_bytes(self._manifest, files.to_json({"format": FORMAT, **named}))
 
 
 def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from vbs_cli.crews import Crew
 from vbs_cli.data import Prepared
 from vbs_cli.errors import VbsError
 from vbs_cli.methods import METHODS, Method
@@ -27,6 +28,9 @@ class Job:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     force: bool = False
     progress: Progress = SILENT
+    crew: Crew | None = None  # who works on networks; without one, this process does
+    device_name: str = "auto"  # as asked for: other machines may have others
+    tensorboard: bool = False
 
     @property
     def seeds(self) -> range:

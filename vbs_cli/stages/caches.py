@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import torch
 from torch import nn
@@ -16,7 +15,7 @@ from vbs_cli.progress import Task
 from vbs_cli.run import Recipe, State, formats, layout
 from vbs_cli.run.store import CURRENT, DAMAGED
 from vbs_cli.stages.base import Job, Target
-from vbs_cli.stages.train import need_trained, trained_network
+from vbs_cli.stages.train import trained_network, weights_name
 
 SPREAD_SETTINGS = ("kernel", "spreads")  # those that can be changed where the parts were kept
 
@@ -35,6 +34,11 @@ class Pass:
     def name(self) -> str:
         return layout.logits(self.seed, self.role, self.split, self.noise, self.level)
 
+    @property
+    def kind(self) -> str:
+        """The noise, or the split of a pass without one."""
+        return self.split if self.noise == layout.CLEAN else self.noise
+
 
 def recipe(job: Job, p: Pass) -> Recipe:
     s = job.run.settings
@@ -43,7 +47,7 @@ def recipe(job: Job, p: Pass) -> Recipe:
     settings |= {"draws": s.draws} if p.role == "dropout" else {"kernel": s.kernel}
     if spreads := job.spreads(p.role):
         settings |= {"spreads": spreads}
-    return Recipe("forward", settings, (layout.weights(p.seed, p.role),))
+    return Recipe("forward", settings, (weights_name(job, p.seed, p.role),))
 
 
 def clean_passes(job: Job, split: str) -> list[Pass]:
@@ -77,27 +81,25 @@ def pass_cost(job: Job, p: Pass) -> float:
     return job.data.counts[p.split] * (job.run.settings.draws if p.role == "dropout" else 1)
 
 
-def ensure(job: Job, passes: list[Pass], label: str) -> None:
-    """Make the logits that are missing or stale; the networks behind them must be up to date."""
-    for seed, role in dict.fromkeys((p.seed, p.role) for p in passes):
-        need_trained(job, seed, role)
-    todo = [p for p in passes if job.needs((p.name, recipe(job, p))) and not resummarised(job, p)]
-    if not todo:
+def pending(job: Job, passes: Iterable[Pass]) -> list[Pass]:
+    """Those whose logits are missing or stale, after the spreads have been taken again where that is enough."""
+    return [p for p in passes if job.needs((p.name, recipe(job, p))) and not resummarised(job, p)]
+
+
+def run_passes(job: Job, passes: list[Pass], label: str) -> None:
+    """Some passes of one network."""
+    if not passes:
         return
-    if len(passes) > len(todo):
-        job.progress.say(f"{label}: {len(passes) - len(todo)} of {len(passes)} forward passes are there already")
-    for p in todo:
-        state = job.run.store.state(p.name, recipe(job, p))
-        job.progress.detail(f"{p.name}: {state}")
-    splits = {name: job.data.split(name) for name in {p.split for p in todo}}
-    with job.progress.task(label, sum(pass_cost(job, p) for p in todo)) as task:
-        for (seed, role), group in groupby(todo, key=lambda p: (p.seed, p.role)):
-            model = trained_network(job, seed, role)
-            for p in group:
-                task.note(f"seed {seed} {role} {describe(p)}")
-                record = run_pass(job, model, splits[p.split], p, task)
-                job.run.store.write(p.name, formats.logits_bytes(record), recipe(job, p))
-        task.note(f"{len(todo)} forward passes")
+    for p in passes:
+        job.progress.detail(f"{p.name}: {job.run.store.state(p.name, recipe(job, p))}")
+    model = trained_network(job, passes[0].seed, passes[0].role)
+    splits = {name: job.data.split(name) for name in {p.split for p in passes}}
+    with job.progress.task(f"{label}, logits", sum(pass_cost(job, p) for p in passes)) as task:
+        for p in passes:
+            task.note(describe(p))
+            record = run_pass(job, model, splits[p.split], p, task)
+            job.run.store.write(p.name, formats.logits_bytes(record), recipe(job, p))
+        task.note(f"{len(passes)} forward pass{'es' if len(passes) > 1 else ''}")
 
 
 def run_pass(job: Job, model: nn.Module, split: Split, p: Pass, task: Task) -> Logits:
@@ -166,4 +168,4 @@ def records(job: Job, passes: Iterable[Pass]) -> dict[tuple[int, str], Logits]:
 
 
 def describe(p: Pass) -> str:
-    return p.split if p.noise == layout.CLEAN else f"{p.noise} {layout.level_label(p.level)}"
+    return p.kind if p.noise == layout.CLEAN else f"{p.noise} {layout.level_label(p.level)}"

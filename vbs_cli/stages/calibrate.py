@@ -11,7 +11,7 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods import Method
 from vbs_cli.run import Recipe, layout
-from vbs_cli.stages import caches
+from vbs_cli.stages import caches, networks
 from vbs_cli.stages.base import Job, Target
 
 
@@ -26,7 +26,7 @@ def calibrate(job: Job) -> dict[int, dict[str, Method]]:
     if job.has_ensemble and len(job.seeds) < 2:
         raise InvalidInput("an ensemble of one seed is none", hint="--seeds 2 or more, or leave ensembles out")
     passes = caches.clean_passes(job, "val")
-    caches.ensure(job, passes, "validation logits")
+    networks.ensure(job, passes)
     name, made_from = target(job)
     if not job.needs((name, made_from)):
         return job.run.methods

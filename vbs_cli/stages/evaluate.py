@@ -19,8 +19,8 @@ from vbs_cli.metrics.reliability import bins_of
 from vbs_cli.plots.summary import Condition, conditions
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.run.store import STALE
-from vbs_cli.seeding import one_thread
-from vbs_cli.stages import caches
+from vbs_cli.seeding import threads
+from vbs_cli.stages import caches, networks
 from vbs_cli.stages.base import Job, Target
 from vbs_cli.stages.calibrate import calibrate
 
@@ -57,7 +57,7 @@ def shown_passes(passes: Iterable[caches.Pass]) -> list[caches.Pass]:
 def evaluate(job: Job) -> pd.DataFrame:
     """Fit what is not fitted, run what is not cached, and write the tables. Returns the metrics."""
     fitted = calibrate(replace(job, force=False))
-    caches.ensure(job, caches.clean_passes(job, "test"), "test logits")
+    networks.ensure(job, caches.clean_passes(job, "test"))
     say_stale(job)
     passes = caches.usable(job)
     makers = {layout.METRICS: metrics_table, layout.INTERVALS: intervals_table, layout.RELIABILITY: reliability_table}
@@ -140,7 +140,7 @@ def intervals_table(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> 
     shown = shown_passes(passes)
     # What a calibrated predictor would score by chance is a yardstick, and has no interval of its own.
     names = [name for name in METRICS if not name.endswith("_chance")]
-    with one_thread(), job.progress.task("intervals", len({(p.noise, p.level) for p in shown})) as task:
+    with threads(1), job.progress.task("intervals", len({(p.noise, p.level) for p in shown})) as task:
         for at, cells in scored_conditions(job, fitted, shown):
             task.note(at.name)
             found = bootstrap(common_seeds(cells), metrics=names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vbs_cli.stages import caches, train
+from vbs_cli.stages import caches, networks, train
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.plot import plot
@@ -18,13 +18,13 @@ def cost(job: Job) -> float:
     due = [
         p for p in caches.all_passes(job) if (p.seed, p.role) in retrained or job.needs((p.name, caches.recipe(job, p)))
     ]
-    return train.cost(job) + sum(caches.pass_cost(job, p) for p in due)
+    return len(retrained) * train.cost_of_one(job) + sum(caches.pass_cost(job, p) for p in due)
 
 
 def run_all(job: Job) -> Path:
     """From the prepared data to the report, whose path it returns."""
     with job.progress.whole("vbs run", cost(job)):
-        train.train(job)
+        networks.everything(job)
         calibrate(job)
         sweep(job, job.run.settings.noises)
         plot(job)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from vbs_cli.data import NOISES, noises_for
 from vbs_cli.errors import InvalidInput
-from vbs_cli.stages import caches
+from vbs_cli.stages import caches, networks
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.evaluate import evaluate
 
@@ -17,8 +17,7 @@ from vbs_cli.stages.evaluate import evaluate
 def sweep(job: Job, noises: Sequence[str]) -> pd.DataFrame:
     """Cache the passes, then score them with everything else that is cached. Returns the rows of these noises."""
     check_noises(job, noises)
-    for noise in noises:
-        caches.ensure(job, caches.noise_passes(job, [noise]), f"{noise} sweep")
+    networks.ensure(job, caches.noise_passes(job, noises))
     metrics = evaluate(replace(job, force=False))
     return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
 

@@ -10,132 +10,144 @@ import pandas as pd
 import torch
 from torch import nn
 
-from vbs_cli import files
-from vbs_cli.data import Split
-from vbs_cli.errors import MissingArtifact, NotFinite, VbsError
+from vbs_cli.crews import Local
+from vbs_cli.errors import MissingArtifact
 from vbs_cli.models import build_model, training
+from vbs_cli.models.arrangement import arranged, placed
 from vbs_cli.run import Recipe, formats, layout
+from vbs_cli.run.board import Board
+from vbs_cli.seeding import threads
 from vbs_cli.stages.base import Job, Target
 
 # Forward and backward pass of an example against a forward pass alone, for the estimate of the time left.
 TRAINING_COST = 3
+SETTINGS = (
+    *("model", "width", "epochs", "batch", "lr", "weight_decay"),
+    *("patience", "precision", "compile", "threads"),
+)
 
 
 def recipe(job: Job, seed: int, role: str) -> Recipe:
     s = job.run.settings
-    names = ("model", "width", "epochs", "batch", "lr", "weight_decay")
-    settings = {"data": job.data.fingerprint, "seed": seed, "role": role, **{name: getattr(s, name) for name in names}}
+    chosen = {name: getattr(s, name) for name in SETTINGS}
+    settings = {"data": job.data.fingerprint, "seed": seed, "role": role, **chosen}
     return Recipe("train", settings | ({"dropout": s.dropout} if role == "dropout" else {}))
 
 
+def targets_of(job: Job, seed: int, role: str) -> list[Target]:
+    """Training table, weights of the best epoch and of the last."""
+    made_from = recipe(job, seed, role)
+    return [(name(seed, role), made_from) for name in (layout.training, layout.best_weights, layout.weights)]
+
+
 def targets(job: Job) -> list[Target]:
-    """Weights and training table of every seed and network."""
-    return [
-        (name(seed, role), recipe(job, seed, role))
-        for seed in job.seeds
-        for role in job.roles
-        for name in (layout.training, layout.weights)
-    ]
+    """Those of every seed and network."""
+    return [target for seed in job.seeds for role in job.roles for target in targets_of(job, seed, role)]
+
+
+def is_pending(job: Job, seed: int, role: str) -> bool:
+    """Whether a network is still to be trained."""
+    return any(job.needs(target) for target in targets_of(job, seed, role))
 
 
 def pending(job: Job) -> list[tuple[int, str]]:
     """The trainings that are still to be done."""
-    return [
-        (seed, role)
-        for seed in job.seeds
-        for role in job.roles
-        if any(job.needs((name(seed, role), recipe(job, seed, role))) for name in (layout.training, layout.weights))
-    ]
+    return [(seed, role) for seed in job.seeds for role in job.roles if is_pending(job, seed, role)]
 
 
-def cost(job: Job) -> float:
+def cost_of_one(job: Job) -> float:
     """In forward passes of one example."""
-    return len(pending(job)) * job.run.settings.epochs * job.data.counts["train"] * TRAINING_COST
+    return job.run.settings.epochs * job.data.counts["train"] * TRAINING_COST
 
 
-def train(job: Job) -> pd.DataFrame:
-    """Train what is missing; a seed that fails does not stop the others. Returns the training table."""
-    job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
-    todo = pending(job)
-    failed: list[str] = []
-    if todo:
-        networks = len(job.seeds) * len(job.roles)
-        if networks > len(todo):
-            job.progress.say(f"train: {networks - len(todo)} of {networks} networks are there already")
-        if job.run.settings.profile == "paper" and job.device.type == "cpu":
-            hours = len(todo) * estimate_seconds(job) / 3600
-            job.progress.say(
-                f"train: the paper's profile takes about {hours:,.0f} hours on this CPU; --profile quick takes minutes"
-            )
-        data, val = job.data.split("train"), job.data.split("val")
-        for seed, role in todo:
-            try:
-                train_one(job, data, val, seed=seed, role=role)
-            except NotFinite as error:
-                failed.append(f"seed {seed} {role}: {error}")
-                job.progress.say(f"train: {failed[-1]}")
-    remove_checkpoints(job)
-    if failed:
-        raise VbsError(f"training failed for {len(failed)} of {len(todo)} networks ({failed[0]})")
-    return job.run.training
+def announce(job: Job, networks: int) -> None:
+    """Before hours of work: how many. A forced training begins anew, but goes on if it is interrupted."""
+    if networks and job.force:
+        for seed, role in pending(job):
+            job.run.store.remove(layout.checkpoint(seed, role))
+    if networks and job.run.settings.profile == "paper" and job.device.type == "cpu" and not remote(job):
+        at_once = min(networks, job.crew.jobs) if isinstance(job.crew, Local) else 1
+        hours = networks * estimate_seconds(job) / at_once / 3600
+        job.progress.say(
+            f"train: the paper's profile takes about {hours:,.0f} hours on this CPU; --profile quick takes minutes"
+        )
 
 
-def remove_checkpoints(job: Job) -> None:
-    """What finished trainings need no more."""
-    unfinished = pending(replace(job, force=False))
+def remote(job: Job) -> bool:
+    return job.crew is not None and job.crew.remote
+
+
+def tidy(job: Job) -> None:
+    """Remove the checkpoints that finished trainings need no more."""
+    done = replace(job, force=False)
     for seed in job.seeds:
         for role in job.roles:
-            if (seed, role) not in unfinished:
+            if not is_pending(done, seed, role):
                 job.run.store.remove(layout.checkpoint(seed, role))
 
 
-def train_one(job: Job, data: Split, val: Split, *, seed: int, role: str) -> None:
+def schedule_of(job: Job) -> training.Schedule:
+    s = job.run.settings
+    mixed = job.device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    precision = s.precision if s.precision != "auto" else "bfloat16" if mixed else "float32"
+    return training.Schedule(s.epochs, s.batch, s.lr, s.weight_decay, s.patience, precision, s.compile)
+
+
+def train_one(job: Job, *, seed: int, role: str) -> None:
     """One network, from its last checkpoint if there is one of the same recipe."""
-    s, store = job.run.settings, job.run.store
+    store, schedule = job.run.store, schedule_of(job)
+    data, val = job.data.split("train"), job.data.split("val")
     made_from = recipe(job, seed, role)
     unfinished = layout.checkpoint(seed, role)
     resume = None
-    if not job.force and store.is_current(unfinished, made_from):
+    if store.is_current(unfinished, made_from):
         resume = formats.checkpoint_from(store.read(unfinished))
         job.progress.say(f"train: seed {seed} {role} goes on after epoch {resume.epoch}")
     model = training.initialised(lambda: network(job, role), seed=seed, role=role)
-    remaining = s.epochs - (resume.epoch if resume else 0)
-    with job.progress.task(f"seed {seed} {role}", remaining * len(data) * TRAINING_COST) as task:
-        epochs = training.train(
-            model,
-            data,
-            val,
-            epochs=s.epochs,
-            batch=s.batch,
-            lr=s.lr,
-            weight_decay=s.weight_decay,
-            seed=seed,
-            role=role,
-            device=job.device,
-            resume=resume,
-            advance=lambda count: task.advance(count * TRAINING_COST),
-        )
+    history = resume.history if resume else ()
+    with (
+        job.progress.task(f"seed {seed} {role}", (schedule.epochs - len(history)) * len(data) * TRAINING_COST) as task,
+        Board(job.run.path / layout.board(seed, role), history, wanted=job.tensorboard) as board,
+    ):
         checkpoint = resume
-        for checkpoint in epochs:
-            last = checkpoint.history[-1]
-            task.note(f"epoch {last.epoch}/{s.epochs}  loss {last.loss:.3f}  val. accuracy {last.val_accuracy:.3f}")
+
+        def watch(sight: training.Sight) -> None:
+            loss = f"loss {sight.loss:.3f}  accuracy {sight.accuracy:.3f}"
+            task.note(f"epoch {sight.epoch}/{schedule.epochs}  {loss}  {sight.speed:,.0f} examples/s")
+
+        for checkpoint in training.train(
+            model, data, val, schedule, seed=seed, role=role, device=job.device, resume=resume,
+            advance=lambda count: task.advance(count * TRAINING_COST), watch=watch,
+        ):  # fmt: skip
             store.write(unfinished, formats.checkpoint_bytes(checkpoint), made_from)
+            board.add(checkpoint.history[-1])
+            task.note(told(checkpoint.history, schedule))
     assert checkpoint is not None
     rows = [{**job.labels(), "seed": seed, "model": role, **vars(epoch)} for epoch in checkpoint.history]
     store.write(layout.training(seed, role), formats.table_bytes(pd.DataFrame(rows)), made_from)
+    store.write(layout.best_weights(seed, role), formats.tensors_bytes(checkpoint.best), made_from)
     store.write(layout.weights(seed, role), formats.tensors_bytes(checkpoint.weights), made_from)
+
+
+def told(history: tuple[training.Epoch, ...], schedule: training.Schedule) -> str:
+    """The last epoch in a line."""
+    last = history[-1]
+    stopped = ", stopped early" if schedule.is_over(history) and last.epoch < schedule.epochs else ""
+    learned = f"loss {last.loss:.3f}  val. accuracy {last.val_accuracy:.3f}"
+    return f"epoch {last.epoch}/{schedule.epochs}{stopped}  {learned}  {last.speed:,.0f} examples/s"
 
 
 def estimate_seconds(job: Job) -> float:
     """How long one network will train, from a few steps on made-up inputs."""
     s, steps = job.run.settings, 3
-    made_up = torch.zeros(s.batch, *job.data.shape), torch.zeros(s.batch, dtype=torch.int64)
-    model = network(job, job.roles[0])
-    optimizer = training.adam(model, lr=s.lr, weight_decay=s.weight_decay)
-    training.step(model, optimizer, *made_up)
-    started = time.monotonic()
-    for _ in range(steps):
-        training.step(model, optimizer, *made_up)
+    x, y = placed(torch.zeros(s.batch, *job.data.shape)), torch.zeros(s.batch, dtype=torch.int64)
+    model = arranged(network(job, job.roles[0]))
+    stepper = training.Stepper(model, training.adam(model, lr=s.lr, weight_decay=s.weight_decay))
+    with threads(s.threads):
+        stepper.step(x, y)
+        started = time.monotonic()
+        for _ in range(steps):
+            stepper.step(x, y)
     per_example = (time.monotonic() - started) / steps / s.batch
     return per_example * job.data.counts["train"] * s.epochs
 
@@ -152,9 +164,14 @@ def network(job: Job, role: str) -> nn.Module:
     )
 
 
+def weights_name(job: Job, seed: int, role: str) -> str:
+    """The weights that the run evaluates."""
+    return (layout.best_weights if job.run.settings.select == "best" else layout.weights)(seed, role)
+
+
 def need_trained(job: Job, seed: int, role: str) -> str:
     """The name of a network's weights, made by today's settings; else the error that says what to do."""
-    target = (layout.weights(seed, role), recipe(job, seed, role))
+    target = (weights_name(job, seed, role), recipe(job, seed, role))
     if not job.run.store.is_current(*target):
         hint = f"vbs train --dataset {job.data.name} --seeds {job.run.settings.seeds}"
         raise MissingArtifact(f"{job.run.path / target[0]} is {job.run.store.state(*target)}", hint=hint)
@@ -168,9 +185,13 @@ def trained_network(job: Job, seed: int, role: str) -> nn.Module:
     return model
 
 
-def summary(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The last epoch of every network, with the time of all its epochs."""
-    last = table.sort_values("epoch").groupby(["seed", "model"], sort=True).tail(1).sort_values(["seed", "model"])
-    times = table.groupby(["seed", "model"])[["seconds", "waited"]].sum().round(1)
-    rows: list[dict[str, Any]] = last.to_dict("records")  # type: ignore[assignment]
-    return [{**row, **times.loc[(row["seed"], row["model"])].to_dict()} for row in rows]
+def summary(job: Job) -> list[dict[str, Any]]:
+    """The last epoch of every network that is trained, with the time of all its epochs and the mean speed."""
+    rows: list[dict[str, Any]] = []
+    for seed in job.seeds:
+        for role in job.roles:
+            if not is_pending(replace(job, force=False), seed, role):
+                table = job.run.table(layout.training(seed, role))
+                over_all = table.agg({"seconds": "sum", "waited": "sum", "speed": "mean"}).round(1)
+                rows.append({**table.to_dict("records")[-1], **over_all.to_dict()})  # type: ignore[dict-item]
+    return rows

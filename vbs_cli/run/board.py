@@ -1,0 +1,46 @@
+"""Training curves for TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from vbs_cli import files
+from vbs_cli.errors import VbsError
+from vbs_cli.models.training import Epoch
+
+CURVES = ("loss", "accuracy", "val_loss", "val_accuracy", "speed")
+
+
+class Board:
+    """The curves of one network: what it has learned so far, then one epoch after another. Nothing unless `wanted`."""
+
+    def __init__(self, folder: Path, history: Iterable[Epoch], *, wanted: bool) -> None:
+        self.writer: Any = None
+        if not wanted:
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise VbsError("--tensorboard needs tensorboard", hint="pip install 'vbs-cli[tensorboard]'") from None
+        files.clear_folder(folder)  # events of a training that was cut short would be there twice
+        self.writer = SummaryWriter(folder)
+        for epoch in history:
+            self.add(epoch)
+
+    def add(self, epoch: Epoch) -> None:
+        if self.writer is not None:
+            for curve in CURVES:
+                self.writer.add_scalar(curve, getattr(epoch, curve), epoch.epoch)
+            self.writer.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.writer is not None:
+            self.writer.close()

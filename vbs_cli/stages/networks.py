@@ -1,0 +1,201 @@
+"""What only networks can do: training and forward passes, one network after another or many side by side.
+
+A network is a seed and a role. All that is asked of it is one piece of work, which one process does under a lock of its
+own: this one, another on this machine, or one on a cluster. So the result does not depend on where it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic, sleep
+
+from vbs_cli import files
+from vbs_cli.crews import Relay
+from vbs_cli.data import NOISES
+from vbs_cli.errors import InvalidInput, VbsError, translated
+from vbs_cli.registry import unknown
+from vbs_cli.run import Recipe, Store, layout, part_of
+from vbs_cli.seeding import threads
+from vbs_cli.stages import caches, train
+from vbs_cli.stages.base import Job, Target
+
+TRAIN = "train"
+CLEAN = ("val", "test")
+VISIBLE = 60.0  # seconds until what another machine has written must be seen here
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of one network."""
+
+    seed: int
+    role: str
+    what: tuple[str, ...]  # "train", the splits to pass over as they are, the noises to sweep
+
+    @property
+    def name(self) -> str:
+        return f"{self.seed}/{self.role}"
+
+    @property
+    def title(self) -> str:
+        return f"seed {self.seed} {self.role}"
+
+    @property
+    def part(self) -> str:
+        """Of the run, for its lock and its manifest."""
+        return f"seed-{self.seed}-{self.role}"
+
+    def passes(self, job: Job) -> list[caches.Pass]:
+        clean = [p for split in CLEAN for p in caches.clean_passes(job, split)]
+        noisy = caches.noise_passes(job, [name for name in self.what if name in NOISES])
+        return [p for p in [*clean, *noisy] if (p.seed, p.role) == (self.seed, self.role) and p.kind in self.what]
+
+    def targets(self, job: Job) -> list[Target]:
+        trained = train.targets_of(job, self.seed, self.role) if TRAIN in self.what else []
+        return [*trained, *caches.targets(job, self.passes(job))]
+
+    def cost(self, job: Job) -> float:
+        """In forward passes of one example, as if nothing of it were done."""
+        training = train.cost_of_one(job) if TRAIN in self.what else 0.0
+        return training + sum(caches.pass_cost(job, p) for p in self.passes(job))
+
+
+Failures = Mapping[Work, VbsError]
+
+
+def parse_work(job: Job, name: str, what: Sequence[str]) -> Work:
+    """`3/dropout` and what is asked of it, by default all that the run's settings call for."""
+    every = [f"{seed}/{role}" for seed in job.seeds for role in job.roles]
+    if name not in every:
+        raise unknown("network", name, every)
+    known = (TRAIN, *CLEAN, *NOISES)
+    for word in what:
+        if word not in known:
+            raise unknown("work", word, known)
+    seed, role = name.split("/")
+    return Work(int(seed), role, tuple(what) or (TRAIN, *CLEAN, *job.run.settings.noises))
+
+
+def do(job: Job, work: Work) -> None:
+    """One piece of work in this process."""
+    with part_of(job.run, work.part) as run, threads(run.settings.threads):
+        here = replace(job, run=run)
+        if TRAIN in work.what and train.is_pending(here, work.seed, work.role):
+            train.train_one(here, seed=work.seed, role=work.role)
+        caches.run_passes(here, caches.pending(here, work.passes(here)), work.title)
+
+
+def train_all(job: Job) -> Failures:
+    """Train the networks that are missing."""
+    todo = train.pending(job)
+    networks = len(job.seeds) * len(job.roles)
+    if 0 < len(todo) < networks:
+        job.progress.say(f"train: {networks - len(todo)} of {networks} networks are there already")
+    failures = do_all(job, [Work(seed, role, (TRAIN,)) for seed, role in todo])
+    train.tidy(job)
+    return failures
+
+
+def ensure(job: Job, passes: Sequence[caches.Pass]) -> None:
+    """Make the logits that are missing or stale; the networks behind them must be up to date."""
+    for seed, role in dict.fromkeys((p.seed, p.role) for p in passes):
+        train.need_trained(job, seed, role)
+    todo = caches.pending(job, passes)
+    if 0 < len(todo) < len(passes):
+        job.progress.say(f"logits: {len(passes) - len(todo)} of {len(passes)} forward passes are there already")
+    check(do_all(job, works_of(todo)))
+
+
+def everything(job: Job) -> None:
+    """Train, and pass over all that the run's settings call for, in one go for each network."""
+    untrained = train.pending(job)
+    every = caches.all_passes(job)
+    trained = [p for p in every if (p.seed, p.role) not in untrained]
+    new = [Work(seed, role, (TRAIN, *CLEAN, *job.run.settings.noises)) for seed, role in untrained]
+    failures = do_all(job, [*new, *works_of(caches.pending(job, trained))])
+    train.tidy(job)
+    check(failures)
+
+
+def works_of(passes: Iterable[caches.Pass]) -> list[Work]:
+    """Forward passes as pieces of work, one for each network."""
+    kinds: dict[tuple[int, str], dict[str, None]] = {}
+    for p in passes:
+        kinds.setdefault((p.seed, p.role), {})[p.kind] = None
+    return [Work(seed, role, tuple(what)) for (seed, role), what in kinds.items()]
+
+
+def check(failures: Failures) -> None:
+    """Raise if something failed, naming all of it."""
+    if failures:
+        reasons = "; ".join(f"{work.title}: {error}" for work, error in failures.items())
+        count = f"{len(failures)} network{'s' if len(failures) > 1 else ''}"
+        raise VbsError(f"{count} failed, the others are done: {reasons}") from next(iter(failures.values()))
+
+
+def do_all(job: Job, works: Sequence[Work]) -> Failures:
+    """Every piece of work, whatever becomes of the others."""
+    if not works:
+        return {}
+    job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
+    train.announce(job, sum(TRAIN in work.what for work in works))
+    # A single piece needs no other process here, but whoever names a cluster means it.
+    by_crew = job.crew is not None and (len(works) > 1 or train.remote(job))
+    failures: dict[Work, VbsError] = {}
+    for work, error in done_by_crew(job, works) if by_crew else done_here(job, works):
+        job.run.store.take_over(work.part)
+        if error is not None:
+            failures[work] = error
+            job.progress.say(f"{work.title} failed: {error}")
+    return failures
+
+
+def done_here(job: Job, works: Iterable[Work]) -> Iterator[tuple[Work, VbsError | None]]:
+    """One after another in this process."""
+    for work in works:
+        error = None
+        try:
+            do(job, work)
+        except InvalidInput:
+            raise
+        except Exception as fault:
+            error = translated(fault)
+        yield work, error
+
+
+def done_by_crew(job: Job, works: Sequence[Work]) -> Iterator[tuple[Work, VbsError | None]]:
+    """By other processes, whose progress is shown here; the longest first, so that none is left alone at the end."""
+    assert job.crew is not None
+    by_name = {work.name: work for work in sorted(works, key=lambda work: -work.cost(job))}
+    commands = {name: words(job, work) for name, work in by_name.items()}
+    relays = {name: Relay(job.progress) for name in by_name}
+    with job.progress.side_by_side():
+        for name, outcome in job.crew.run(commands, lambda name, message: relays[name].hear(message)):
+            relays[name].close()
+            if outcome.wrong_use:
+                raise InvalidInput(outcome.error)
+            if outcome.trace:
+                job.progress.detail(outcome.trace)
+            why = outcome.error or unseen(job, by_name[name])
+            yield by_name[name], VbsError(why) if why else None
+
+
+def words(job: Job, work: Work) -> list[str]:
+    """The command line of a piece of work."""
+    where = ["--run", str(job.run.path.resolve()), "--data", str(job.data.folder.parent.resolve())]
+    flags = [flag for flag, wanted in (("--force", job.force), ("--tensorboard", job.tensorboard)) if wanted]
+    return ["work", work.name, *work.what, *where, "--device", job.device_name, "--debug", *flags]
+
+
+def unseen(job: Job, work: Work) -> str:
+    """What is wrong if something that another process says it has made does not show up here."""
+    deadline = monotonic() + VISIBLE
+    while True:
+        store = Store(job.run.path)  # the folder as it is now; a network's may lag behind
+        missing = [name for name, recipe in work.targets(job) if not store.state(name, recipe).current]
+        if not missing:
+            return ""
+        if monotonic() > deadline:
+            return f"{missing[0]} does not show up in {job.run.path}; all machines must share that folder"
+        sleep(1)
