@@ -17,12 +17,14 @@ from vbs_cli import __version__
 from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
 from vbs_cli.bench.kernels import Duel
+from vbs_cli.crews import Local
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots.summary import KERNEL_COLUMNS
 from vbs_cli.run import Recipe, Store, locked, open_run
 from vbs_cli.settings import PROTOCOLS
 from vbs_cli.stages import bench as bench_stage
+from vbs_cli.stages import networks
 
 
 def one_line(err: str) -> bool:
@@ -32,7 +34,7 @@ def one_line(err: str) -> bool:
 def test_the_commands_of_a_shell_script_work_as_written(data_only):
     done = run_vbs(data_only, "train", "--dataset", "radio", "--seeds", "3", env=ENVIRONMENT)
     assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == 1 + 3 * 2
+    assert len(done.out.splitlines()) == 1 + 3 * 2 + 1  # a heading, the networks, where the curves are
     done = run_vbs(data_only, "noise-sweep", "--noise", "speckle")
     assert done.code == 0, done.err
     assert "speckle 0.50, 3 seeds, simulated (sines)" in done.out
@@ -340,3 +342,56 @@ def test_what_another_process_finished_just_before_is_not_forgotten(workplace, v
     monkeypatch.setattr(run_package, "locked", after_another)
     assert vbs(workplace, "evaluate", "--force").code == 0
     assert Store(workplace / "runs/radio").read("late.bin") == b"from the other process"
+
+
+def test_settings_are_assigned_by_name_and_kept(data_only, vbs, monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    words = ("train", "--dataset", "radio", "--set", "weight_decay=0.01", "--set", "patience=7")
+    assert vbs(data_only, *words).code == 0
+    settings = open_run(data_only / "runs/radio").settings
+    assert (settings.weight_decay, settings.patience) == (0.01, 7)
+    done = vbs(data_only, "train", "--set", "epohcs=3")
+    assert done.code == 2
+    assert "did you mean 'epochs'" in done.err
+
+
+def test_training_ends_with_a_table_and_curves(data_only, vbs, monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    done = vbs(data_only, "train", "--dataset", "radio")
+    assert done.code == 0
+    assert "curves: runs/radio/figures/training.png" in done.out.replace("\n", "")
+    assert (data_only / "runs/radio/figures/training.svg").is_file()
+    assert vbs(data_only, "plot", "training").code == 0
+    again = vbs(data_only, "train")
+    assert "all is up to date" in again.err
+    rows = json.loads(vbs(data_only, "train", "--json").out)["rows"]
+    assert {row["state"] for row in rows} == {"done"}
+    assert all(row["speed"] > 0 for row in rows)
+
+
+def test_a_piece_of_work_can_be_done_by_hand(workplace, vbs):
+    (workplace / "runs/radio/seed-1/dropout.safetensors").unlink()
+    done = vbs(workplace, "work", "1/dropout", "train", "val")
+    assert done.code == 0
+    assert "seed-1/dropout.safetensors" in done.out
+    states = {row["artifact"]: row["state"] for row in json.loads(vbs(workplace, "status", "--json").out)["rows"]}
+    assert states["seed-1/dropout.safetensors"] == "up to date"
+    assert states["logits/seed-1/dropout/val.safetensors"] == "up to date"
+    assert vbs(workplace, "work", "9/dropout").code == 2
+
+
+def test_a_crew_is_as_large_as_the_machine_unless_told(workplace, vbs, monkeypatch):
+    made = []
+    real = networks.ensure
+    monkeypatch.setattr(networks, "ensure", lambda job, passes: made.append(job.crew) or real(job, passes))
+    monkeypatch.setattr("vbs_cli.crews.local.cores", lambda: 6)
+    monkeypatch.setattr("vbs_cli.crews.cores", lambda: 6)
+    monkeypatch.delenv("VBS_JOBS")
+    vbs(workplace, "evaluate")
+    vbs(workplace, "evaluate", "--jobs", "1")
+    vbs(workplace, "evaluate", "--set", "threads=2")
+    assert made[0] == Local(6)
+    assert made[2] is None
+    assert vbs(workplace, "evaluate", "--jobs", "0").code == 2

@@ -87,3 +87,43 @@ def test_parts_are_kept_on_request_only(split):
     model = network()
     assert run_patches(model, split, kernel=3).parts is None
     assert run_patches(model, split, kernel=3, keep_parts=True).parts.shape == (70, 4, 10)
+
+
+@pytest.mark.parametrize("role", ["patches", "draws"])
+def test_where_memory_runs_out_fewer_examples_go_through_together(split, role):
+    model = network(0.5 if role == "draws" else 0.0)
+
+    def run():
+        if role == "draws":
+            return run_draws(model, split, draws=3, seed=0)
+        return run_patches(model, split, kernel=3)
+
+    whole = run()
+    sizes = []
+
+    def scarce(module, inputs):
+        sizes.append(len(inputs[0]))
+        if len(inputs[0]) > 10:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    model[0].register_forward_pre_hook(scarce)
+    again = run()
+    assert max(sizes) == forward.CHUNK
+    assert sum(size for size in sizes if size <= 10) == len(split)
+    if role == "patches":
+        torch.testing.assert_close(again.logits, whole.logits)
+    assert torch.equal(again.labels, whole.labels)
+
+
+def test_other_errors_and_memory_for_not_even_one_example_are_passed_on(split):
+    model = build_model("conv1d-radio", shape=(2, 200), classes=4, width=6).eval()
+
+    def never(module, inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    hook = model[0].register_forward_pre_hook(never)
+    with pytest.raises(torch.OutOfMemoryError):
+        run_patches(model, split, kernel=3)
+    hook.remove()
+    with pytest.raises(RuntimeError, match="channels"):
+        run_patches(torch.nn.Sequential(torch.nn.Conv1d(3, 4, 5)), split, kernel=3)

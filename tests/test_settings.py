@@ -6,7 +6,18 @@ import pytest
 
 from tests.conftest import SMALL
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName
-from vbs_cli.settings import INPUTS, PROTOCOLS, RADIO, from_toml, given_settings, override, protocol, resolve, to_toml
+from vbs_cli.settings import (
+    INPUTS,
+    PROTOCOLS,
+    RADIO,
+    assignments,
+    from_toml,
+    given_settings,
+    override,
+    protocol,
+    resolve,
+    to_toml,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +111,34 @@ def test_levels_are_even_and_readable():
 
 def test_every_protocol_knows_its_inputs():
     assert set(INPUTS) == set(PROTOCOLS)
+
+
+def test_any_setting_can_be_assigned():
+    flags = {"epochs": None, "lr": 0.1}
+    assert assignments(["weight-decay=1e-4", "epochs = 3", "compile=yes"], flags) == {
+        "weight_decay": "1e-4",
+        "epochs": "3",
+        "compile": "yes",
+    }
+    changed = override(SMALL, assignments(["weight_decay=1e-4", "compile=yes", "methods=vbs"], {}))
+    assert (changed.weight_decay, changed.compile, changed.methods) == (1e-4, True, ("vbs",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("epochs", "NAME=VALUE"), ("lr=3", "lr is given twice"), ("options=1", "calibrate --option"), ("", "NAME=VALUE")],
+)
+def test_assignments_that_make_no_sense_are_refused(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        assignments([text], {"lr": 0.1})
+
+
+@pytest.mark.parametrize("changes", [{"select": "wurst"}, {"precision": "float8"}, {"compile": "perhaps"}])
+def test_words_that_are_no_choice_are_refused(changes):
+    with pytest.raises(InvalidInput):
+        override(SMALL, changes)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), (True, True), ("off", False)])
+def test_truth_has_several_names(text, value):
+    assert override(SMALL, {"compile": text}).compile is value

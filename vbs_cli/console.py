@@ -52,7 +52,7 @@ class Console:
             sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
             return
         for renderable in renderables:
-            self.out.print(renderable)
+            self.out.print(renderable, soft_wrap=isinstance(renderable, str))  # a line of text or Markdown stays one
 
     def error(self, error: VbsError) -> None:
         """One line: what happened and what to do."""

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from vbs_cli.errors import UnknownName
 
 T = TypeVar("T")
+MOST = 30  # names that an error lists
 
 
 class Registry(Generic[T]):
@@ -50,7 +51,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     """The error for a name that does not exist, with a suggestion."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:MOST])}{more}"
     return UnknownName(f"unknown {kind} {name!r}", hint=hint)
 
 

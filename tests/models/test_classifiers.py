@@ -44,7 +44,7 @@ def settled(model):
         if isinstance(layer, nn.BatchNorm2d):
             layer.momentum = 1.0
     with torch.no_grad():
-        model.train()(images(4))
+        model.train()(images())
     return model.eval()
 
 

@@ -58,3 +58,11 @@ def test_gradients_pass_only_where_units_were_kept():
     y = layer(x)
     y.sum().backward()
     assert torch.equal(x.grad, y.detach())
+
+
+@pytest.mark.parametrize("p", [0.5, 0.25, 0.2])
+def test_a_mask_lies_in_memory_like_its_input_and_is_the_same_for_every_example_before_it(p):
+    x = torch.empty(6, 5, 4, 4).contiguous(memory_format=torch.channels_last)
+    mask = drop_mask(x, p, rng())
+    assert mask.stride() == x.stride()
+    assert torch.equal(mask[:3].flatten(), drop_mask(x[:3], p, rng()).flatten())

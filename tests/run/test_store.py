@@ -124,3 +124,58 @@ def test_a_damaged_manifest_is_an_error(store, content):
     (store.folder / "manifest.json").write_text(content)
     with pytest.raises(DamagedArtifact, match=r"manifest\.json"):
         Store(store.folder)
+
+
+def test_a_part_writes_beside_the_others_and_everybody_sees_it(store):
+    part = Store(store.folder, part="seed-0")
+    part.write("b.bin", b"BBB", Recipe("use", {}, ("a.bin",)))
+    part.write("c.bin", b"ccc", RECIPE)
+    assert Store(store.folder).read("b.bin") == b"BBB"
+    assert Store(store.folder, part="seed-1").read("c.bin") == b"ccc"
+    assert json.loads((store.folder / "manifest.json").read_text())["artifacts"].keys() == {"a.bin", "b.bin"}
+    assert Store(store.folder).parts() == ["seed-0"]
+
+
+def test_what_a_part_has_made_is_taken_over_and_its_manifest_goes(store):
+    Store(store.folder, part="seed-0").write("b.bin", b"BBB", RECIPE)
+    whole = Store(store.folder)
+    whole.take_over("seed-0")
+    whole.take_over("seed-0")  # a second time is nothing
+    assert whole.written == 1
+    assert whole.parts() == []
+    assert Store(store.folder).read("b.bin") == b"BBB"
+
+
+def test_a_part_goes_on_with_what_it_had_written(store):
+    Store(store.folder, part="seed-0").write("c.bin", b"ccc", RECIPE)
+    Store(store.folder, part="seed-0").write("d.bin", b"ddd", RECIPE)
+    whole = Store(store.folder)
+    whole.take_over("seed-0")
+    assert {"c.bin", "d.bin"} <= whole.entries.keys()
+
+
+def test_the_run_may_be_saved_while_a_part_is_at_work(store):
+    part = Store(store.folder, part="seed-0")
+    part.write("c.bin", b"first", RECIPE)
+    whole = Store(store.folder)
+    part.write("c.bin", b"second", RECIPE)
+    whole.write("e.bin", b"e", RECIPE)  # with what it knew of the part, which is old by now
+    assert Store(store.folder).read("c.bin") == b"second"
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_part_that_dies_while_it_replaces_a_file_loses_neither(store, monkeypatch, arrived):
+    part = Store(store.folder, part="seed-0")
+    real = files.write_bytes
+
+    def dies(path, data):
+        if path.name == "b.bin" and not arrived:
+            raise KeyboardInterrupt
+        real(path, data)
+        if path.name == "b.bin":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "write_bytes", dies)
+    with pytest.raises(KeyboardInterrupt):
+        part.write("b.bin", b"BBB", RECIPE)
+    assert Store(store.folder).read("b.bin") == (b"BBB" if arrived else b"bbb")

@@ -144,6 +144,7 @@ def cell(name: str, value: Any) -> str:
 def train(shell: Shell, tensorboard: TensorBoard = False) -> None:
     """Train the conventional and the MC-dropout network of every seed."""
     from vbs_cli.stages import networks
+    from vbs_cli.stages import plot as plot_stage
     from vbs_cli.stages import train as stage
 
     shell = replace(shell, tensorboard=tensorboard)
@@ -152,10 +153,12 @@ def train(shell: Shell, tensorboard: TensorBoard = False) -> None:
             return shell.plan(job, stage.targets(job))
         failures = networks.train_all(job)
         rows = [{**row, "state": "done"} for row in stage.summary(job)]
+        curves = plot_stage.plot(job, [plot_stage.CURVES]) if rows else []
         rows += [{"seed": w.seed, "model": w.role, "state": f"failed: {why}"} for w, why in failures.items()]
     columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "speed", "seconds", "waited"]
     columns += ["state"] if failures else []
-    shell.show(rows, table(columns, [[number(row.get(column, "-")) for column in columns] for row in rows]))
+    shown = table(columns, [[number(row.get(column, "-")) for column in columns] for row in rows])
+    shell.show(rows, shown, *(f"curves: {job.run.path / figure['artifact']}" for figure in curves[-1:]))
     networks.check(failures)
 
 
@@ -322,19 +325,22 @@ def status(shell: Shell) -> None:
 @command(app, "bench", "vbs bench --batch 128", "vbs bench methods --markdown", without=("force", "dry_run"))
 def bench(
     shell: Shell,
-    what: Annotated[str, typer.Argument(help="network (a prediction of each method), methods or noise.")] = "network",
+    what: Annotated[
+        str, typer.Argument(help="network (a prediction of each method), methods, noise or training.")
+    ] = "network",
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
     markdown: Markdown = False,
 ) -> None:
-    """Measure what a prediction of each method costs, or how fast its kernels are beside those of other libraries."""
+    """Measure what a prediction of each method costs, or how fast kernels and training are beside the usual ones."""
     from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
     from vbs_cli.stages.bench import Plan, bench_kernels_of, bench_protocol, bench_run
 
     plan = Plan(batch=batch, draws=draws, repeats=repeats)
-    if what not in ("network", "methods", "noise"):
-        raise unknown("bench", what, ("network", "methods", "noise"))
+    known = ("network", "methods", "noise", "training")
+    if what not in known:
+        raise unknown("bench", what, known)
     if what != "network":
         rows = bench_kernels_of(what, shell.console.progress)
     elif shell.has_run():

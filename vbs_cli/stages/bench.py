@@ -1,4 +1,4 @@
-"""`vbs bench`: what a prediction of each method costs."""
+"""`vbs bench`: what a prediction of each method costs, and how fast vbs is beside what people use instead."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import pandas as pd
 from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
 from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
+from vbs_cli.bench.training import Lesson, bench_training
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.settings import INPUTS, Settings
+from vbs_cli.settings import INPUTS, Settings, protocol
 from vbs_cli.stages.base import Job, choose_device
 
 Rows = list[dict[str, Any]]
+TRAINED = ("radio", "librispeech", "cifar10")  # those of the paper, whose inputs are known
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,33 @@ def measure(network: Network, plan: Plan, *, device: str, progress: Progress) ->
 
 
 def bench_kernels_of(what: str, progress: Progress) -> Rows:
-    """The kernels of "methods" or "noise" beside those of other libraries; nothing is kept."""
+    """The kernels of "methods" or "noise", or "training", beside what people use instead; nothing is kept."""
+    if what == "training":
+        return bench_training_of(lessons(), progress)
     every = list(noise_duels() if what == "noise" else duels())
     with progress.task(f"bench {what}", len(every)) as task:
         return list(bench_kernels(every, advance=task.advance))
+
+
+def bench_training_of(every: list[Lesson], progress: Progress) -> Rows:
+    """All lessons, and the first two, which take the least time, once more with networks side by side."""
+    together = every[:2]
+    with progress.task("bench training", len(every) + len(together)) as task:
+        return list(bench_training(every, together, advance=task.advance))
+
+
+def lessons() -> list[Lesson]:
+    """Both networks of each dataset's quick profile."""
+    return [
+        Lesson(
+            name=f"{dataset} {'MC-dropout' if dropout else 'conventional'}",
+            network=network_of(s, *INPUTS[dataset]),
+            dropout=dropout,
+            batch=s.batch,
+            lr=s.lr,
+            weight_decay=s.weight_decay,
+        )
+        for dataset in TRAINED
+        for s in [protocol(dataset, "quick")]
+        for dropout in (False, True)
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
+
 from vbs_cli import __version__
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables, save
@@ -12,6 +14,7 @@ from vbs_cli.stages import evaluate
 from vbs_cli.stages.base import Job, Target
 
 FORMATS = ("svg", "png")
+CURVES = "training"  # the figure that needs no evaluation
 
 
 def table_names(job: Job) -> tuple[str, ...]:
@@ -19,7 +22,8 @@ def table_names(job: Job) -> tuple[str, ...]:
 
 
 def target(job: Job, figure: str, format: str) -> Target:
-    return layout.figure(figure, format), Recipe("plot", {"figure": figure, "vbs": __version__}, table_names(job))
+    inputs = tuple(sorted(job.run.training_tables())) if figure == CURVES else table_names(job)
+    return layout.figure(figure, format), Recipe("plot", {"figure": figure, "vbs": __version__}, inputs)
 
 
 def targets(job: Job) -> list[Target]:
@@ -37,11 +41,16 @@ def tables(job: Job) -> Tables:
     return Tables(metrics=job.run.metrics, reliability=job.run.reliability, training=job.run.training)
 
 
+def training_tables(job: Job) -> Tables:
+    """Those of a run that may not have been evaluated yet."""
+    return Tables(metrics=pd.DataFrame(), reliability=pd.DataFrame(), training=job.run.training)
+
+
 def plot(job: Job, names: Sequence[str] = (), formats: Sequence[str] = FORMATS) -> list[dict[str, str]]:
     """Draw the named figures, or all that the tables allow. Returns a row per file."""
     for name in names:
         FIGURES[name]
-    read = tables(job)
+    read = training_tables(job) if set(names) == {CURVES} else tables(job)
     rows = []
     for figure in names or FIGURES:
         todo = [target(job, figure, format) for format in formats]
