@@ -41,7 +41,7 @@ def alive(pid):
 def test_a_command_that_works_has_no_error():
     heard = []
     assert attend(["--version"], heard.append) == Outcome()
-    assert heard == []  # what is no message is not passed on
+    assert heard == [{"kind": "start"}]  # what is no message is not passed on
 
 
 def test_wrong_use_is_told_from_failure(data_only, monkeypatch):
@@ -74,6 +74,7 @@ def test_children_end_with_their_parent_even_when_it_is_killed(data_only):
         f"attend({[*LONG, '--width', '4', '--set', 'kernel=3']!r}, lambda message: print(message['kind'], flush=True))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=data_only, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "start\n"
     assert parent.stdout.readline()
     with open(f"/proc/{parent.pid}/task/{parent.pid}/children") as file:
         (child,) = map(int, file.read().split())

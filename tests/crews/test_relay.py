@@ -106,6 +106,15 @@ def test_what_was_not_finished_is_closed_but_not_done(by):
     relay.hear({"kind": "advance", "task": 1, "amount": 1, "note": ""})  # late, and of nothing that is open
 
 
+def test_a_child_that_starts_again_elsewhere_leaves_nothing_open():
+    noted = Noted()
+    relay = Relay(noted)
+    begin = {"kind": "begin", "task": 1, "label": "seed 1", "total": 3}
+    for message in ({"kind": "start"}, begin, {"kind": "start"}, begin):
+        relay.hear(message)
+    assert noted.heard == [("begin", "seed 1", 3), ("closed", "seed 1"), ("begin", "seed 1", 3)]
+
+
 def test_errors_say_whether_the_command_was_wrong():
     stream = io.StringIO()
     messages = Messages(stream)

@@ -345,11 +345,24 @@ def test_curves_for_tensorboard_hold_every_epoch_once(data_only, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         networks.train_all(job)
     assert networks.train_all(job_in(data_only, job.run.settings, tensorboard=True)) == {}
-    events = EventAccumulator(str(job.run.path / layout.board(0, "conventional")))
-    events.Reload()
-    shown = [(event.step, pytest.approx(event.value)) for event in events.Scalars("val_loss")]
+    board = job.run.path / layout.board(0, "conventional")
     table = job_in(data_only).run.table(layout.training(0, "conventional"))
-    assert shown == list(zip(table["epoch"], table["val_loss"], strict=True))
+    assert shown_on(board) == list(zip(table["epoch"], table["val_loss"], strict=True))
+
+
+def shown_on(board):
+    events = EventAccumulator(str(board))
+    events.Reload()
+    return [(event.step, pytest.approx(event.value)) for event in events.Scalars("val_loss")]
+
+
+def test_networks_that_were_trained_before_come_to_the_board_too(workplace):
+    job = job_in(workplace, tensorboard=True)
+    assert networks.train_all(job) == {}
+    table = job.run.table(layout.training(1, "dropout"))
+    assert shown_on(job.run.path / layout.board(1, "dropout")) == list(
+        zip(table["epoch"], table["val_loss"], strict=True)
+    )
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,18 @@ def test_training_hears_another_window_in_every_epoch_and_the_same_ones_in_every
     assert len(rows(first) & rows(second)) < 5
     assert all(torch.equal(a, b) for a, b in zip(trained(0), (first, second), strict=True))
     assert len(rows(first) & rows(trained(1)[0])) < 5
+
+
+def test_own_images_can_have_one_of_torchvision_s_networks(tmp_path, vbs):
+    images(tmp_path / "mine")
+    assert vbs(tmp_path, "download", "--dataset", "folder", "--from", "mine", "--size", "64").code == 0
+    for name, message in (("vgg11", "does not end in average pooling"), ("resnet81", "did you mean 'resnet18'")):
+        refused = vbs(tmp_path, "train", "--dataset", "folder", "--model", name)
+        assert refused.code == 2
+        assert message in refused.err
+    done = vbs(tmp_path, "train", "--dataset", "folder", "--model", "resnet18", "--epochs", "3")
+    assert done.code == 0, done.err
+    scored = vbs(tmp_path, "evaluate", "--json")
+    assert scored.code == 0, scored.err
+    accuracy = {row["value"] for row in json.loads(scored.out)["rows"] if row["metric"] == "accuracy"}
+    assert max(accuracy) > 0.6  # of three classes

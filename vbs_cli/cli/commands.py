@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from vbs_cli.cli.shell import NETWORKS, Shell, command
+from vbs_cli.cli.shell import BOARD, NETWORKS, Shell, command
 from vbs_cli.console import table
 from vbs_cli.crews import is_child
 from vbs_cli.errors import InvalidInput
@@ -70,7 +69,6 @@ Options = Annotated[
 ]
 Against = Annotated[str | None, typer.Option(help="Method to show differences from.", show_default=False)]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Tables in Markdown.")]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")]
 Noises = Annotated[
     list[str] | None,
     typer.Option("--noise", help="gaussian, speckle, affine, elastic, ...; repeat or 'all'.", show_default=False),
@@ -139,15 +137,14 @@ def cell(name: str, value: Any) -> str:
     "vbs train --dataset radio --seeds 10",
     "vbs train --dataset radio --profile paper --device cuda",
     settings=TRAINING,
-    options=NETWORKS,
+    options={**NETWORKS, **BOARD},
 )
-def train(shell: Shell, tensorboard: TensorBoard = False) -> None:
+def train(shell: Shell) -> None:
     """Train the conventional and the MC-dropout network of every seed."""
     from vbs_cli.stages import networks
     from vbs_cli.stages import plot as plot_stage
     from vbs_cli.stages import train as stage
 
-    shell = replace(shell, tensorboard=tensorboard)
     with shell.job(create=True) as job:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
@@ -167,6 +164,7 @@ def train(shell: Shell, tensorboard: TensorBoard = False) -> None:
     "work",
     "vbs work 3/dropout",
     "vbs work 0/conventional train val test --run runs/radio",
+    options=BOARD,
     without=("config", "assigned", "dry_run"),
 )
 def work(
@@ -175,12 +173,11 @@ def work(
     what: Annotated[
         list[str] | None, typer.Argument(help="train, val, test and noises (default: all of the run's).")
     ] = None,
-    tensorboard: TensorBoard = False,
 ) -> None:
     """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""
     from vbs_cli.stages import networks
 
-    job = replace(shell, tensorboard=tensorboard).work()
+    job = shell.work()
     piece = networks.parse_work(job, network, what or ())
     networks.do(job, piece)
     if not is_child():

@@ -56,6 +56,7 @@ Cluster = Annotated[
     str | None,
     typer.Option(envvar="VBS_CLUSTER", help="Scheduler of dask to hand the networks to.", show_default=False),
 ]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")]
 Json = Annotated[bool, typer.Option("--json", help="Rows as JSON on stdout.", rich_help_panel=SHARED)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=SHARED)]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=SHARED)]
@@ -210,6 +211,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
 
 # Options of the commands that put networks to work.
 NETWORKS: dict[str, tuple[Any, Any]] = {"jobs": (Jobs, None), "cluster": (Cluster, None)}
+BOARD: dict[str, tuple[Any, Any]] = {"tensorboard": (TensorBoard, False)}
 
 NOTHING: Mapping[str, Any] = {}
 

@@ -53,6 +53,7 @@ def attend(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Run `vbs WORDS` in a process that dies with this one, and pass on what it tells."""
+    hear({"kind": "start"})
     process = subprocess.Popen(
         [sys.executable, "-m", "vbs_cli", *words],
         stdin=subprocess.PIPE,  # never written to: its end is the end of this process

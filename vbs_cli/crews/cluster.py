@@ -51,7 +51,7 @@ class Cluster(Crew):
             }
             for name, future in futures.items():
                 future.add_done_callback(lambda done, name=name: told.put((name, outcome_of(done))))
-            if not client.scheduler_info(n_workers=-1)["workers"]:
+            if not client.nthreads():
                 hear(next(iter(commands)), {"kind": "say", "text": f"waiting for workers at {self.address}"})
             try:
                 for name, outcome in outcomes(told, len(commands), hear_unended):
@@ -77,7 +77,6 @@ def carry_out(words: list[str], name: str, topic: str, version: str) -> tuple[An
     def tell(message: Message) -> None:
         worker.log_event(topic, (name, dict(message)))
 
-    tell({"kind": "start", "host": socket.gethostname()})
     return astuple(attend(words, tell, stopped=unwanted))
 
 

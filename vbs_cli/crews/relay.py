@@ -103,7 +103,9 @@ class Relay:
 
     def hear(self, message: Message) -> None:
         kind = message["kind"]
-        if kind == "say":
+        if kind == "start":  # perhaps not for the first time: a worker may have been lost
+            self.close()
+        elif kind == "say":
             self.progress.say(message["text"])
         elif kind == "detail":
             self.progress.detail(message["text"])

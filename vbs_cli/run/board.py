@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from vbs_cli import files
 from vbs_cli.errors import VbsError
@@ -36,11 +35,6 @@ class Board:
                 self.writer.add_scalar(curve, getattr(epoch, curve), epoch.epoch)
             self.writer.flush()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if self.writer is not None:
             self.writer.close()

@@ -94,6 +94,8 @@ def train_all(job: Job) -> Failures:
         job.progress.say(f"train: {networks - len(todo)} of {networks} networks are there already")
     failures = do_all(job, [Work(seed, role, (TRAIN,)) for seed, role in todo])
     train.tidy(job)
+    if job.tensorboard:
+        train.fill_board(job)
     return failures
 
 
@@ -139,7 +141,7 @@ def do_all(job: Job, works: Sequence[Work]) -> Failures:
     if not works:
         return {}
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
-    train.announce(job, sum(TRAIN in work.what for work in works))
+    train.begin(job, [(work.seed, work.role) for work in works if TRAIN in work.what])
     # A single piece needs no other process here, but whoever names a cluster means it.
     by_crew = job.crew is not None and (len(works) > 1 or train.remote(job))
     failures: dict[Work, VbsError] = {}

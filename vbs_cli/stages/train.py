@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import fields, replace
 from typing import Any
 
 import pandas as pd
@@ -60,14 +62,14 @@ def cost_of_one(job: Job) -> float:
     return job.run.settings.epochs * job.data.counts["train"] * TRAINING_COST
 
 
-def announce(job: Job, networks: int) -> None:
+def begin(job: Job, networks: Sequence[tuple[int, str]]) -> None:
     """Before hours of work: how many. A forced training begins anew, but goes on if it is interrupted."""
-    if networks and job.force:
-        for seed, role in pending(job):
+    if job.force:
+        for seed, role in networks:
             job.run.store.remove(layout.checkpoint(seed, role))
     if networks and job.run.settings.profile == "paper" and job.device.type == "cpu" and not remote(job):
-        at_once = min(networks, job.crew.jobs) if isinstance(job.crew, Local) else 1
-        hours = networks * estimate_seconds(job) / at_once / 3600
+        at_once = min(len(networks), job.crew.jobs) if isinstance(job.crew, Local) else 1
+        hours = len(networks) * estimate_seconds(job) / at_once / 3600
         job.progress.say(
             f"train: the paper's profile takes about {hours:,.0f} hours on this CPU; --profile quick takes minutes"
         )
@@ -77,13 +79,25 @@ def remote(job: Job) -> bool:
     return job.crew is not None and job.crew.remote
 
 
+def finished(job: Job) -> list[tuple[int, str]]:
+    """The trainings that are done."""
+    unfinished = pending(replace(job, force=False))
+    return [(seed, role) for seed in job.seeds for role in job.roles if (seed, role) not in unfinished]
+
+
 def tidy(job: Job) -> None:
     """Remove the checkpoints that finished trainings need no more."""
-    done = replace(job, force=False)
-    for seed in job.seeds:
-        for role in job.roles:
-            if not is_pending(done, seed, role):
-                job.run.store.remove(layout.checkpoint(seed, role))
+    for seed, role in finished(job):
+        job.run.store.remove(layout.checkpoint(seed, role))
+
+
+def fill_board(job: Job) -> None:
+    """Show the trainings that were finished before anybody asked for a board."""
+    for seed, role in finished(job):
+        folder = job.run.path / layout.board(seed, role)
+        if not folder.is_dir():
+            epochs = job.run.table(layout.training(seed, role))[[field.name for field in fields(training.Epoch)]]
+            Board(folder, [training.Epoch(*row) for row in epochs.itertuples(index=False)], wanted=True).close()
 
 
 def schedule_of(job: Job) -> training.Schedule:
@@ -107,7 +121,7 @@ def train_one(job: Job, *, seed: int, role: str) -> None:
     history = resume.history if resume else ()
     with (
         job.progress.task(f"seed {seed} {role}", (schedule.epochs - len(history)) * len(data) * TRAINING_COST) as task,
-        Board(job.run.path / layout.board(seed, role), history, wanted=job.tensorboard) as board,
+        closing(Board(job.run.path / layout.board(seed, role), history, wanted=job.tensorboard)) as board,
     ):
         checkpoint = resume
 
@@ -188,10 +202,8 @@ def trained_network(job: Job, seed: int, role: str) -> nn.Module:
 def summary(job: Job) -> list[dict[str, Any]]:
     """The last epoch of every network that is trained, with the time of all its epochs and the mean speed."""
     rows: list[dict[str, Any]] = []
-    for seed in job.seeds:
-        for role in job.roles:
-            if not is_pending(replace(job, force=False), seed, role):
-                table = job.run.table(layout.training(seed, role))
-                over_all = table.agg({"seconds": "sum", "waited": "sum", "speed": "mean"}).round(1)
-                rows.append({**table.to_dict("records")[-1], **over_all.to_dict()})  # type: ignore[dict-item]
+    for seed, role in finished(job):
+        table = job.run.table(layout.training(seed, role))
+        over_all = table.agg({"seconds": "sum", "waited": "sum", "speed": "mean"}).round(1)
+        rows.append({**table.to_dict("records")[-1], **over_all.to_dict()})  # type: ignore[dict-item]
     return rows
