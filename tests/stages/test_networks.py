@@ -16,8 +16,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.conftest import ENVIRONMENT, SMALL, run_vbs
 from tests.stages.helpers import Heard, job_in, states
 from vbs_cli.crews import Local
-from vbs_cli.crews.cluster import Cluster
+from vbs_cli.crews.cluster import Cluster, carry_out
 from vbs_cli.errors import InvalidInput, UnknownName, VbsError
+from vbs_cli.locks import is_held
 from vbs_cli.models import training
 from vbs_cli.run import layout, locked, part_of
 from vbs_cli.run.formats import checkpoint_from
@@ -167,6 +168,24 @@ def worker_of(workers, holder):
         with open(f"/proc/{pid}/stat") as file:
             pid = int(file.read().rsplit(")", 1)[1].split()[1])
     return heads[pid]
+
+
+def test_an_interrupted_command_stops_its_pieces_on_the_cluster(data_only, cluster):
+    address, _ = cluster
+    environment = {**os.environ, **ENVIRONMENT, "VBS_EPOCHS": "100000", "VBS_SEEDS": "1", "VBS_DEVICE": "cpu"}
+    command = [sys.executable, "-m", "vbs_cli", "train", "--dataset", "radio", "--cluster", address]
+    process = subprocess.Popen(command, cwd=data_only, env=environment, stderr=subprocess.DEVNULL)
+    folder = data_only / "runs" / "radio"
+    wait_for(lambda: list(folder.glob("seed-*/*.unfinished.safetensors")))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    wait_for(lambda: not any(is_held(folder / ".parts", name=lock.name) for lock in folder.glob(".parts/*.lock")))
+
+
+def test_a_worker_of_another_version_refuses():
+    error, wrong_use, _ = carry_out(["--version"], "0/dropout", "topic", "0.0.0")
+    assert "not 0.0.0" in error
+    assert wrong_use
 
 
 def test_a_cluster_that_does_not_answer_is_named(data_only, monkeypatch):

@@ -56,8 +56,8 @@ def shown_passes(passes: Iterable[caches.Pass]) -> list[caches.Pass]:
 
 def evaluate(job: Job) -> pd.DataFrame:
     """Fit what is not fitted, run what is not cached, and write the tables. Returns the metrics."""
+    networks.ensure(job, caches.clean_passes(job, "test"), before=caches.clean_passes(job, "val"))
     fitted = calibrate(replace(job, force=False))
-    networks.ensure(job, caches.clean_passes(job, "test"))
     say_stale(job)
     passes = caches.usable(job)
     makers = {layout.METRICS: metrics_table, layout.INTERVALS: intervals_table, layout.RELIABILITY: reliability_table}

@@ -99,13 +99,22 @@ def train_all(job: Job) -> Failures:
     return failures
 
 
-def ensure(job: Job, passes: Sequence[caches.Pass]) -> None:
-    """Make the logits that are missing or stale; the networks behind them must be up to date."""
-    for seed, role in dict.fromkeys((p.seed, p.role) for p in passes):
+def ensure(job: Job, passes: Sequence[caches.Pass], *, before: Sequence[caches.Pass] = ()) -> None:
+    """Make the logits that are missing or stale; the networks behind them must be up to date.
+
+    Those of `before` belong to an earlier stage, so that they are not made again by force. Each network does all of
+    its passes in one go.
+    """
+    every = [*before, *passes]
+    for seed, role in dict.fromkeys((p.seed, p.role) for p in every):
         train.need_trained(job, seed, role)
-    todo = caches.pending(job, passes)
-    if 0 < len(todo) < len(passes):
-        job.progress.say(f"logits: {len(passes) - len(todo)} of {len(passes)} forward passes are there already")
+    if job.force:
+        check(do_all(replace(job, force=False), works_of(caches.pending(replace(job, force=False), before))))
+        check(do_all(job, works_of(passes)))
+        return
+    todo = caches.pending(job, every)
+    if 0 < len(todo) < len(every):
+        job.progress.say(f"logits: {len(every) - len(todo)} of {len(every)} forward passes are there already")
     check(do_all(job, works_of(todo)))
 
 
