@@ -140,7 +140,9 @@ PROTOCOLS: dict[str, dict[str, Settings]] = {
     },
     "librispeech": {
         "paper": LIBRISPEECH,
-        "quick": replace(LIBRISPEECH, profile="quick", seeds=3, width=32, epochs=24, batch=16, lr=2e-3, levels=5),
+        "quick": replace(
+            LIBRISPEECH, profile="quick", seeds=3, width=32, epochs=24, batch=16, lr=2e-3, dropout=0.25, levels=5
+        ),
     },
     "cifar10": {
         "paper": CIFAR10,
@@ -148,7 +150,7 @@ PROTOCOLS: dict[str, dict[str, Settings]] = {
     },
     "folder": {
         "paper": FOLDER,
-        "quick": replace(FOLDER, profile="quick", seeds=3, width=32, epochs=10, levels=5),
+        "quick": replace(FOLDER, profile="quick", seeds=3, width=32, epochs=10, batch=32, dropout=0.25, levels=5),
     },
 }
 
