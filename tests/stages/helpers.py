@@ -1,12 +1,16 @@
 """What the tests of the stages share."""
 
+import time
+
 from tests.conftest import SMALL
 from vbs_cli.data import open_dataset
 from vbs_cli.progress import Progress
-from vbs_cli.run import Run, Store
+from vbs_cli.run import Run, Store, layout
 from vbs_cli.stages import networks, status
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.sweep import sweep
+
+KEPT = (".safetensors", layout.METRICS, layout.RELIABILITY, layout.METHODS, layout.INTERVALS)
 
 
 class Heard(Progress):
@@ -32,3 +36,23 @@ def all_numbers(job):
 
 def states(job):
     return {row["artifact"]: row["state"] for row in status.status(job)}
+
+
+def hashes(folder):
+    """Of everything that holds no times."""
+    entries = job_in(folder).run.store.entries
+    return {name: entry.sha256 for name, entry in entries.items() if name.endswith(KEPT)}
+
+
+def saved_job(folder, settings=SMALL, **extra):
+    """A job whose settings other processes can read."""
+    job = job_in(folder, settings, **extra)
+    with job.run.settings_saved():
+        return job
+
+
+def wait_for(condition, seconds=90):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -11,14 +11,13 @@ import typer
 from rich.markup import escape
 
 from vbs_cli.cli.shell import BOARD, NETWORKS, Shell, command
+from vbs_cli.cli.tables import cell, number, show_metrics
 from vbs_cli.console import table
 from vbs_cli.crews import is_child
 from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from vbs_cli.stages.base import Job
 
 app = typer.Typer(
@@ -57,10 +56,6 @@ SWEEP = {
     "levels": Annotated[int | None, typer.Option(min=2, help="Levels from 0 to --max-level.", show_default=False)],
     "max_level": Annotated[float | None, typer.Option(help="Strongest noise.", show_default=False)],
 }
-
-LEGEND = """\
-±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
-by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
 
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
@@ -119,16 +114,6 @@ def download(
     data = stage.download(shell.data_dir, dataset, request, force=shell.force, progress=shell.console.progress)
     row = stage.describe(data)
     shell.show([row], table(list(row), [[cell(key, value) for key, value in row.items()]]))
-
-
-def cell(name: str, value: Any) -> str:
-    """A value of a row about a dataset, for people."""
-    if value is None:
-        return "-"
-    if name.endswith("bytes"):
-        unit, size = next((pair for pair in (("GB", 1e9), ("MB", 1e6)) if value >= pair[1]), ("kB", 1e3))
-        return f"{value / size:.1f} {unit}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @command(
@@ -371,56 +356,8 @@ def number_or_text(value: str) -> int | float | str:
     return value
 
 
-def number(value: Any) -> Any:
-    """A number to four digits; of a table of numbers, its size."""
-    from vbs_cli.plots.summary import sized
-
-    if isinstance(value, (list, tuple)):
-        return sized(value)
-    return f"{value:.4g}" if isinstance(value, float) else value
-
-
 def check_against(job: Job, against: str | None) -> None:
     """Refuse a method that the run does not compare, before anything is computed."""
     methods = job.run.settings.methods
     if against is not None and against not in methods:
         raise unknown("method", against, methods)
-
-
-def show_metrics(
-    shell: Shell,
-    metrics: pd.DataFrame,
-    intervals: pd.DataFrame,
-    *after: str,
-    against: str | None = None,
-    markdown: bool = False,
-) -> None:
-    """A table of scores and one of differences per condition; the rows themselves with --json."""
-    from vbs_cli.plots import summary
-
-    methods = list(intervals["method"].unique())
-    baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
-
-    def shape(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Any:
-        return f"\n{escape(summary.markdown_table(columns, lines))}\n" if markdown else table(columns, lines)
-
-    shown: list[Any] = []
-    for condition in summary.conditions(intervals):
-        scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
-        shown += [heading(condition.name, condition.of(metrics)), shape(summary.INTERVAL_COLUMNS, scores)]
-        differences = summary.difference_lines(condition.of(intervals), baseline)
-        if differences:
-            shown.append(shape([f"less {baseline}", *summary.DIFFERENCES], differences))
-        shown.append("")
-    shown.append(LEGEND)
-    more = {"intervals": intervals.to_dict("records")}
-    shell.show(metrics.to_dict("records"), *shown, *after, more=more)  # type: ignore[arg-type]
-
-
-def heading(condition: str, metrics: pd.DataFrame) -> str:
-    from vbs_cli.plots.summary import count_seeds
-
-    seeds = count_seeds(metrics)
-    counted = f"{seeds} seed{'s' if seeds > 1 else ''}" if (metrics["seed"] >= 0).any() else "all seeds together"
-    origin = f"{counted}, {metrics['source'].iloc[0]}"
-    return f"[bold]{escape(condition)}[/], {escape(origin)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vbs_cli import files
-from vbs_cli.errors import VbsError
+from vbs_cli.errors import InvalidInput
 from vbs_cli.models.training import Epoch
 
 CURVES = ("loss", "accuracy", "val_loss", "val_accuracy", "speed")
@@ -23,7 +23,7 @@ class Board:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise VbsError("--tensorboard needs tensorboard", hint="pip install 'vbs-cli[tensorboard]'") from None
+            raise InvalidInput("--tensorboard needs tensorboard", hint="pip install 'vbs-cli[tensorboard]'") from None
         files.clear_folder(folder)  # events of a training that was cut short would be there twice
         self.writer = SummaryWriter(folder)
         for epoch in history:

@@ -72,9 +72,11 @@ class Store:
     _checked: dict[str, tuple[int, int, str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        # The parts first: one that is taken over meanwhile is in the manifest by the time that is read.
+        parts = [self._load(self._part_manifest(part)) for part in self.parts()]
         self.entries = self._load(self.folder / MANIFEST)
-        for part in self.parts():
-            self.entries |= self._load(self._part_manifest(part))
+        for made in parts:
+            self.entries |= made
         self._own = self._load(self._manifest) if self.part else {}
 
     def parts(self) -> list[str]:
