@@ -18,6 +18,7 @@ from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
 from vbs_cli.bench.kernels import Duel
 from vbs_cli.crews import Local
+from vbs_cli.crews.cluster import Cluster
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots.summary import KERNEL_COLUMNS
@@ -383,15 +384,11 @@ def test_a_piece_of_work_can_be_done_by_hand(workplace, vbs):
 
 
 def test_a_crew_is_as_large_as_the_machine_unless_told(workplace, vbs, monkeypatch):
-    made = []
-    real = networks.ensure
-    monkeypatch.setattr(networks, "ensure", lambda job, passes: made.append(job.crew) or real(job, passes))
-    monkeypatch.setattr("vbs_cli.crews.local.cores", lambda: 6)
+    crews = []
+    monkeypatch.setattr(networks, "train_all", lambda job: crews.append(job.crew) or {})
     monkeypatch.setattr("vbs_cli.crews.cores", lambda: 6)
     monkeypatch.delenv("VBS_JOBS")
-    vbs(workplace, "evaluate")
-    vbs(workplace, "evaluate", "--jobs", "1")
-    vbs(workplace, "evaluate", "--set", "threads=2")
-    assert made[0] == Local(6)
-    assert made[2] is None
-    assert vbs(workplace, "evaluate", "--jobs", "0").code == 2
+    for words in ((), ("--jobs", "1"), ("--set", "threads=2"), ("--jobs", "4"), ("--cluster", "tcp://nowhere:1")):
+        assert vbs(workplace, "train", *words).code == 0
+    assert crews == [Local(6), None, Local(3), Local(4), Cluster("tcp://nowhere:1")]
+    assert vbs(workplace, "train", "--jobs", "0").code == 2

@@ -118,9 +118,10 @@ def test_ending_the_iteration_ends_the_commands(data_only, monkeypatch):
     def interrupted(name, message):
         raise KeyboardInterrupt
 
+    before = children()  # of other tests
     with pytest.raises(KeyboardInterrupt):
         list(Local(2).run({"a": [*words, "--run", "a"], "b": [*words, "--run", "b"]}, interrupted))
-    assert children() == []
+    assert set(children()) <= set(before)
 
 
 @pytest.mark.parametrize(

@@ -110,14 +110,15 @@ def test_training_hears_another_window_in_every_epoch_and_the_same_ones_in_every
     assert len(rows(first) & rows(trained(1)[0])) < 5
 
 
-def test_own_images_can_have_one_of_torchvision_s_networks(tmp_path, vbs):
+def test_own_images_can_have_one_of_torchvision_s_networks(tmp_path, vbs, monkeypatch):
+    monkeypatch.setenv("VBS_EPOCHS", "3")
     images(tmp_path / "mine")
     assert vbs(tmp_path, "download", "--dataset", "folder", "--from", "mine", "--size", "64").code == 0
     for name, message in (("vgg11", "does not end in average pooling"), ("resnet81", "did you mean 'resnet18'")):
         refused = vbs(tmp_path, "train", "--dataset", "folder", "--model", name)
         assert refused.code == 2
         assert message in refused.err
-    done = vbs(tmp_path, "train", "--dataset", "folder", "--model", "resnet18", "--epochs", "3")
+    done = vbs(tmp_path, "train", "--dataset", "folder", "--model", "resnet18")
     assert done.code == 0, done.err
     scored = vbs(tmp_path, "evaluate", "--json")
     assert scored.code == 0, scored.err
