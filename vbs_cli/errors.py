@@ -42,10 +42,6 @@ class InvalidInput(VbsError, ValueError):
     exit_code = 2
 
 
-class OutOfMemory(VbsError):
-    """More memory was asked for than there is."""
-
-
 class UnknownName(InvalidInput):
     """A name that nothing is registered under."""
 
@@ -56,7 +52,7 @@ def translated(error: Exception) -> VbsError:
         return error
     ours = VbsError(f"{type(error).__name__}: {error}", hint="this is a fault of vbs; --debug shows where")
     if is_out_of_memory(error):
-        ours = OutOfMemory("out of memory", hint="a smaller --batch may help")
+        ours = VbsError("out of memory", hint="a smaller --batch may help")
     elif isinstance(error, OSError):
         ours = VbsError(str(error))
     ours.__cause__ = error

@@ -10,17 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.stages.helpers import wait_for
 from vbs_cli.crews import Local, Outcome
 from vbs_cli.crews.base import attend, cause_of_death, parsed
 
 LONG = ("train", "--dataset", "radio", "--epochs", "100000")
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def children():
