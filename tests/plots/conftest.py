@@ -14,6 +14,7 @@ from vbs_cli.plots import Tables
 
 K = 20
 SMOOTHING = {"conventional": 1.0, "temperature": 1.1, "vbs": 1.2, "mc-dropout": 1.4}
+ENSEMBLES = {"ensemble": 1.3, "vbs-ensemble": 1.4}
 MakeTables = Callable[..., Tables]
 
 
@@ -31,12 +32,15 @@ def tables(
     methods: Sequence[str] = tuple(SMOOTHING),
     dataset: str = "radio",
     source: str = "simulated (vbs radio simulator, seed 0)",
+    n_classes: int = K,
 ) -> Tables:
-    """The tables of one run, with `dataset` and `source` in front."""
+    """The tables of one run, with `dataset` and `source` in front; the study has an ensemble per seed."""
     frames = (
         metrics_table(n_seeds, noises, n_levels, methods),
         reliability_table(n_seeds, methods),
         training_table(n_seeds),
+        metrics_table(n_seeds, noises, n_levels, tuple(ENSEMBLES)).query("noise != 'clean'"),
+        distributions_table(noises, n_levels, n_classes),
     )
     for frame in frames:
         frame.insert(0, "dataset", dataset)
@@ -57,12 +61,10 @@ def metrics_table(n_seeds: int, noises: Sequence[str], n_levels: int, methods: S
 def scores(seed: int, method: str, power: float) -> dict[str, float]:
     """Scores that fall apart with the power of the noise, less so the smoother the method is."""
     wobble = np.random.default_rng([seed, round(1000 * power)]).normal(0, 0.01)
+    smoothing = (SMOOTHING | ENSEMBLES).get(method, 1.3)
     network = 0.9 if method == "mc-dropout" else 1.0
     accuracy = 0.05 + 0.9 * network * math.exp(-4 * power**2) + wobble
-    confidence = max(
-        0.98 - 0.03 * SMOOTHING.get(method, 1.3) - 1.4 * power * (SMOOTHING.get(method, 1.3) - 0.9),
-        accuracy - 0.05,
-    )
+    confidence = max(0.98 - 0.03 * smoothing - 1.4 * power * (smoothing - 0.9), accuracy - 0.05)
     entropy = (1 - confidence) * math.log(K) * 1.3
     return {
         "accuracy": accuracy,
@@ -100,4 +102,18 @@ def training_table(n_seeds: int) -> pd.DataFrame:
         progress = 1 - loss / 3.2
         rows.append((seed, model, epoch, loss, progress, loss * 1.1 + 0.1 + wobble, progress - 0.04 - wobble, 12.5))
     columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "seconds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def distributions_table(noises: Sequence[str], n_levels: int, n_classes: int) -> pd.DataFrame:
+    """Predictions of five inputs, each with a label of its own; the smoothed ensemble has half the logits."""
+    rows = []
+    levels = np.linspace(0, 1, n_levels).tolist()
+    for method, noise, level, rank in itertools.product(ENSEMBLES, noises, levels, (0.0, 0.25, 0.5, 0.75, 1.0)):
+        example = round(40 * rank) + 1
+        logits = np.random.default_rng([example, round(1000 * level), len(noise)]).normal(0, 3, n_classes)
+        weights = np.exp(logits / (2 if method == "vbs-ensemble" else 1))
+        where = (method, noise, level, example, rank, 3 * example % n_classes)
+        rows += [(*where, index, probability) for index, probability in enumerate((weights / weights.sum()).tolist())]
+    columns = ["method", "noise", "level", "example", "rank", "label", "class", "probability"]
     return pd.DataFrame(rows, columns=columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib as mpl
@@ -22,11 +22,19 @@ class Tables:
     metrics: dataset, source, seed, method, noise, level, metric, value
     reliability: dataset, source, seed, method, bin, lower, upper, count, accuracy, confidence
     training: dataset, source, seed, model, epoch, loss, accuracy, val_loss, val_accuracy, seconds
+    study: dataset, source, seed (-1), method (ensemble, vbs-ensemble), noise, level, metric, value
+    distributions: dataset, source, method, noise, level, example, rank, label, class, probability
+
+    `distributions` holds whole predictions, a row per class, of a few examples at every level of the study. `rank`
+    is where an example's entropy stands under the deep ensemble at the strongest level: 0.0 lowest, 0.5 median,
+    1.0 highest. Both are empty where no study was made.
     """
 
     metrics: pd.DataFrame
     reliability: pd.DataFrame
     training: pd.DataFrame
+    study: pd.DataFrame = field(default_factory=pd.DataFrame)
+    distributions: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 FIGURES: Registry[Callable[[Tables], Figure]] = Registry("figure")
