@@ -33,7 +33,7 @@ def test_patches_are_those_of_the_network_with_the_last_incomplete_block(split, 
     monkeypatch.setattr(base, "BLOCK", 32)  # 70 examples: 32 + 32 + 6
     model = network()
     expected = Logits.from_patches(model(split.inputs(slice(None))), labels=split.y, kernel=3)
-    record = run_patches(model, split, kernel=3)
+    [record] = run_patches(model, split, kernel=3)
     torch.testing.assert_close(record.logits, expected.logits)
     torch.testing.assert_close(record.sigma, expected.sigma)
     assert torch.equal(record.labels, split.y)
@@ -43,7 +43,7 @@ def test_patches_are_those_of_the_network_with_the_last_incomplete_block(split, 
 def test_noise_reaches_the_network(split):
     model = network()
     x = distort(split.inputs(slice(None)), noise="gaussian", level=0.5, dataset="radio", split="test", block=0)
-    record = run_patches(model, split, kernel=3, noise="gaussian", level=0.5)
+    [record] = run_patches(model, split, kernel=3, noises=["gaussian"], level=0.5)
     torch.testing.assert_close(record.logits, model(x).mean(2))
 
 
@@ -56,7 +56,7 @@ def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
     for draw in range(3):
         use_generator(model, generator("mc-dropout", 5, "test", draw, 0))
         members.append(torch.cat([model(part).mean(2) for part in (x[:40], x[40:])]))
-    record = run_draws(model, split, draws=3, seed=5)
+    [record] = run_draws(model, split, draws=3, seed=5)
     torch.testing.assert_close(record.logits, torch.stack(members).mean(0))
     torch.testing.assert_close(record.mean_softmax, torch.stack(members).softmax(2).mean(0))
 
@@ -64,11 +64,11 @@ def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
 def test_batch_norm_stays_in_evaluation_mode_while_dropout_draws(split):
     model = network(dropout=0.5).train()
     statistics = {name: value.clone() for name, value in model.named_buffers()}
-    record = run_draws(model, split, draws=3, seed=0)
+    [record] = run_draws(model, split, draws=3, seed=0)
     assert all(torch.equal(value, statistics[name]) for name, value in model.named_buffers())
     assert record.sigma.min() > 0
     # one example's prediction does not depend on the others of its batch
-    masks_of_first = run_draws(model, replace(split, x=split.x[:1], y=split.y[:1]), draws=3, seed=0)
+    [masks_of_first] = run_draws(model, replace(split, x=split.x[:1], y=split.y[:1]), draws=3, seed=0)
     assert len(masks_of_first) == 1
 
 
@@ -85,8 +85,8 @@ def test_logits_that_are_not_finite_are_located_in_the_split(split):
 
 def test_parts_are_kept_on_request_only(split):
     model = network()
-    assert run_patches(model, split, kernel=3).parts is None
-    assert run_patches(model, split, kernel=3, keep_parts=True).parts.shape == (70, 4, 10)
+    assert run_patches(model, split, kernel=3)[0].parts is None
+    assert run_patches(model, split, kernel=3, keep_parts=True)[0].parts.shape == (70, 4, 10)
 
 
 @pytest.mark.parametrize("role", ["patches", "draws"])
@@ -95,8 +95,8 @@ def test_where_memory_runs_out_fewer_examples_go_through_together(split, role):
 
     def run():
         if role == "draws":
-            return run_draws(model, split, draws=3, seed=0)
-        return run_patches(model, split, kernel=3)
+            return run_draws(model, split, draws=3, seed=0)[0]
+        return run_patches(model, split, kernel=3)[0]
 
     whole = run()
     sizes = []

@@ -150,6 +150,21 @@ def check_writable(folder: Path) -> None:
     (folder / "probe").unlink(missing_ok=True)  # another process may probe the same folder
 
 
+def told_size(n_bytes: float) -> str:
+    """`512 B`, `1.3 GB`: powers of 1000."""
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} GB"
+
+
+def free_bytes(folder: Path) -> int:
+    """Of the disk that a folder, which may not exist yet, lies on."""
+    there = next(each for each in (folder.resolve(), *folder.resolve().parents) if each.is_dir())
+    return shutil.disk_usage(there).free
+
+
 def remove_temporaries(folder: Path) -> None:
     """What a killed process left behind."""
     for leftover in folder.rglob(f"*{TEMPORARY}"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from vbs_cli.data.base import BLOCK, Split
-from vbs_cli.data.noise import distort
+from vbs_cli.data.noise import Draws, distort
 from vbs_cli.errors import is_out_of_memory
 from vbs_cli.logits import Logits, check_logits, pool
 from vbs_cli.models.arrangement import arranged, placed
@@ -17,61 +17,85 @@ from vbs_cli.models.dropout import split_before_dropout, use_generator
 from vbs_cli.seeding import generator
 
 CHUNK = 64  # examples that go through the network together: on a CPU their activations stay in its cache
+AS_IT_IS = ("",)  # the name of no noise
+Read = Callable[[Tensor, Tensor, int], Logits]  # inputs and labels of a block, its number
 
 
-@torch.inference_mode()
 def run_patches(
     model: nn.Module,
     split: Split,
     *,
     kernel: int,
-    noise: str = "",
+    noises: Sequence[str] = AS_IT_IS,
     level: float = 0.0,
     spreads: Sequence[str] = (),
     keep_parts: bool = False,
     device: torch.device | str = "cpu",
+    kept: Draws | None = None,
     advance: Callable[[int], None] = lambda count: None,
-) -> Logits:
-    """One pass of a network over a split; the parts are its patches."""
+) -> list[Logits]:
+    """One pass of a network over a split for each noise, all in one walk; the parts are its patches."""
     model = arranged(model, device).eval()
     use_generator(model, None)
-    records = []
-    for block, x, y in noisy_blocks(split, noise, level):
+
+    def read(x: Tensor, y: Tensor, block: int) -> Logits:
         z = within_memory(partial(patches_of, model, x, device=device))
         check_logits(pool(z), start=block * BLOCK)
-        records.append(Logits.from_patches(z, labels=y, kernel=kernel, spreads=spreads, keep_parts=keep_parts))
-        advance(len(y))
-    return Logits.concat(records)
+        return Logits.from_patches(z, labels=y, kernel=kernel, spreads=spreads, keep_parts=keep_parts)
+
+    return walk(split, read, noises, level, kept, advance)
 
 
-@torch.inference_mode()
 def run_draws(
     model: nn.Module,
     split: Split,
     *,
     draws: int,
     seed: int,
-    noise: str = "",
+    noises: Sequence[str] = AS_IT_IS,
     level: float = 0.0,
     spreads: Sequence[str] = (),
     keep_parts: bool = False,
     device: torch.device | str = "cpu",
+    kept: Draws | None = None,
     advance: Callable[[int], None] = lambda count: None,
-) -> Logits:
+) -> list[Logits]:
     """`draws` passes with dropout on and BatchNorm in evaluation mode; the parts are the draws.
 
     The masks depend on seed, draw and block, not on the level: curves over the level are smooth. What comes before the
-    first dropout is computed once for all draws.
+    first dropout is computed once for all draws, and a few examples are in memory at a time, whatever their number.
     """
     before, after = split_before_dropout(arranged(model, device).eval())
-    records = []
-    for block, x, y in noisy_blocks(split, noise, level):
+
+    def read(x: Tensor, y: Tensor, block: int) -> Logits:
         names = [("mc-dropout", seed, split.name, draw, block) for draw in range(draws)]
-        members = within_memory(partial(draws_of, before, after, x, names, device=device))
+        members = within_memory(partial(members_of, before, after, x, names, device=device))
         check_logits(members.mean(0), start=block * BLOCK)
-        records.append(Logits.from_members(members, labels=y, spreads=spreads, keep_parts=keep_parts))
-        advance(len(y))
-    return Logits.concat(records)
+        return Logits.from_members(members, labels=y, spreads=spreads, keep_parts=keep_parts)
+
+    return walk(split, read, noises, level, kept, advance)
+
+
+@torch.inference_mode()
+def walk(
+    split: Split,
+    read: Read,
+    noises: Sequence[str],
+    level: float,
+    draws: Draws | None,
+    advance: Callable[[int], None],
+) -> list[Logits]:
+    """What `read` makes of the split under each noise, block by block: every input is fetched once for all noises."""
+    records: list[list[Logits]] = [[] for _ in noises]
+    place = {"dataset": split.dataset, "split": split.name}
+    start = 0
+    for block, x in split.blocks():
+        y = split.y[start : start + len(x)]
+        start += len(x)
+        for noise, of_noise in zip(noises, records, strict=True):
+            of_noise.append(read(distort(x, noise=noise, level=level, block=block, draws=draws, **place), y, block))
+            advance(len(y))
+    return [Logits.concat(of_noise) for of_noise in records]
 
 
 def patches_of(model: nn.Module, x: Tensor, *, device: torch.device | str, chunk: int) -> Tensor:
@@ -79,7 +103,7 @@ def patches_of(model: nn.Module, x: Tensor, *, device: torch.device | str, chunk
     return torch.cat([model(placed(part, device)).cpu() for part in torch.split(x, chunk)])
 
 
-def draws_of(
+def members_of(
     before: nn.Module,
     after: nn.Module,
     x: Tensor,
@@ -112,12 +136,3 @@ def within_memory(run: Callable[..., Tensor]) -> Tensor:
             if chunk == 1 or not is_out_of_memory(error):
                 raise
         chunk //= 2
-
-
-def noisy_blocks(split: Split, noise: str, level: float) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Blocks of a split under noise: (number, inputs, labels)."""
-    start = 0
-    for block, x in split.blocks():
-        y = split.y[start : start + len(x)]
-        start += len(x)
-        yield block, distort(x, noise=noise, level=level, dataset=split.dataset, split=split.name, block=block), y

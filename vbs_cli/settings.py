@@ -39,7 +39,7 @@ class Settings:
     kernel: int  # window of neighbouring patches that the spread is taken over
     methods: tuple[str, ...]
     noises: tuple[str, ...]
-    levels: int  # of a noise sweep, evenly from 0 to max_level
+    levels: int  # of the sweeps of `vbs run`, evenly from 0 to max_level
     max_level: float
     reliability_bins: int
     patience: int = 0  # epochs without a better validation loss after which a training stops; 0 is never

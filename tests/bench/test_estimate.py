@@ -42,7 +42,7 @@ def test_the_limit_of_a_container_counts(network: Network, monkeypatch: pytest.M
     (tmp_path / "memory.current").write_text("999000\n")
     monkeypatch.setattr(estimate, "CGROUP", tmp_path)
     assert estimate.available_bytes("cpu") == 1000
-    with pytest.raises(VbsError, match=r"0\.0 GB are free"):
+    with pytest.raises(VbsError, match=r"1\.0 kB are free"):
         check_memory(network, batch=1, draws=2, device="cpu")
 
 

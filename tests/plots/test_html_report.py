@@ -10,8 +10,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from vbs_cli.files import told_size
 from vbs_cli.plots import FIGURES, Tables
-from vbs_cli.plots.report import ReportData, flat, human_size, render
+from vbs_cli.plots.report import ReportData, flat, render
 
 MakeTables = Callable[..., Tables]
 EVIL = "<script>alert(1)</script>"
@@ -155,4 +156,4 @@ def test_nested_settings_become_dotted_names() -> None:
     ("size", "text"), [(0, "0 B"), (999, "999 B"), (1300, "1.3 kB"), (2.5e6, "2.5 MB"), (1.3e12, "1300.0 GB")]
 )
 def test_sizes_are_readable(size: float, text: str) -> None:
-    assert human_size(size) == text
+    assert told_size(size) == text

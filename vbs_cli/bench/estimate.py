@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from vbs_cli.bench.contenders import CONTENDERS, Contender
 from vbs_cli.bench.network import Network
 from vbs_cli.errors import VbsError
+from vbs_cli.files import told_size
 from vbs_cli.logits import sigma_bar
 
 MEMINFO = Path("/proc/meminfo")
@@ -49,8 +50,8 @@ def check_memory(network: Network, *, batch: int, draws: int, device: str) -> No
     available = available_bytes(device)
     if needed(worst) > available:
         raise VbsError(
-            f"{worst.name} on a batch of {batch} needs about {gigabytes(needed(worst))} of memory,"
-            f" and {gigabytes(available)} are free",
+            f"{worst.name} on a batch of {batch} needs about {told_size(needed(worst))} of memory,"
+            f" and {told_size(available)} are free",
             hint="choose a smaller --batch",
         )
 
@@ -105,7 +106,3 @@ def free_of_container() -> float:
     except OSError:
         return math.inf
     return math.inf if limit == "max" else max(0, int(limit) - used)
-
-
-def gigabytes(count: float) -> str:
-    return f"{count / 1e9:.1f} GB"

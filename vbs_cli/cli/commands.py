@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from vbs_cli.cli.shell import BOARD, NETWORKS, Shell, command
-from vbs_cli.cli.tables import cell, number, show_metrics
+from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
+from vbs_cli.cli.tables import cell, number, show_metrics, show_study
 from vbs_cli.console import table
 from vbs_cli.crews import is_child
 from vbs_cli.errors import InvalidInput
@@ -27,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+FULL_SWEEP = 20  # levels, as in the paper
 DATASETS = "radio, librispeech, cifar10 or folder (your own)."
 
 # Flags for settings, by the name of the setting; one that is not given leaves the setting as it is.
@@ -52,10 +53,14 @@ METHODS = {
     "methods": Annotated[str | None, typer.Option(help="Methods to compare, by commas, or all.", show_default=False)],
     "kernel": Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)],
 }
-SWEEP = {
-    "levels": Annotated[int | None, typer.Option(min=2, help="Levels from 0 to --max-level.", show_default=False)],
-    "max_level": Annotated[float | None, typer.Option(help="Strongest noise.", show_default=False)],
-}
+Levels = Annotated[
+    int | None,
+    typer.Option(min=2, help="Levels from 0 to --max-level (default: 20; study: 60).", show_default=False),
+]
+MaxLevel = Annotated[
+    float | None, typer.Option(help="Strongest noise (default: the run's, 1; study: 0.7).", show_default=False)
+]
+Study = Annotated[str | None, typer.Option(help="ensemble: deep against smoothed ensemble.", show_default=False)]
 
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
@@ -149,14 +154,15 @@ def train(shell: Shell) -> None:
     "work",
     "vbs work 3/dropout",
     "vbs work 0/conventional train val test --run runs/radio",
-    options=BOARD,
+    options={**BOARD, **PATCHES},
     without=("config", "assigned", "dry_run"),
 )
 def work(
     shell: Shell,
     network: Annotated[str, typer.Argument(help="Seed and network, e.g. 3/dropout.")],
     what: Annotated[
-        list[str] | None, typer.Argument(help="train, val, test and noises (default: all of the run's).")
+        list[str] | None,
+        typer.Argument(help="train, val, test, noises or gaussian@0.5 (default: all of the run's)."),
     ] = None,
 ) -> None:
     """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""
@@ -216,24 +222,80 @@ def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) 
     app,
     "noise-sweep",
     "vbs noise-sweep --noise speckle",
-    "vbs noise-sweep --noise all --levels 20",
-    settings=SWEEP,
-    options=NETWORKS,
+    "vbs noise-sweep --study ensemble",
+    options={**NETWORKS, **PATCHES},
 )
-def noise_sweep(shell: Shell, noise: Noises = None, against: Against = None, markdown: Markdown = False) -> None:
+def noise_sweep(
+    shell: Shell,
+    noise: Noises = None,
+    levels: Levels = None,
+    max_level: MaxLevel = None,
+    study: Study = None,
+    against: Against = None,
+    markdown: Markdown = False,
+) -> None:
     """Score every method under growing noise, one forward pass per model and level."""
     from vbs_cli.stages import caches
     from vbs_cli.stages.sweep import chosen_noises, sweep
 
+    asked = shell.given({"levels": levels, "max_level": max_level})
+    if study is not None:
+        return ensemble_study(shell, study, noise, asked, markdown=markdown)
     with shell.job() as job:
         noises = chosen_noises(job, noise)
+        settings = job.run.settings
+        grid = level_grid(job, asked, levels=max(FULL_SWEEP, settings.levels), max_level=settings.max_level)
         if shell.dry_run:
-            return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises)))
+            return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises, grid)))
         check_against(job, against)
-        metrics = sweep(job, noises)
-        intervals = job.run.intervals
+        metrics = sweep(job, noises, grid)
+        intervals, proxies = job.run.intervals, job.run.proxy
     shown = intervals[intervals["noise"].isin(noises)]
-    show_metrics(shell, metrics, shown, against=against, markdown=markdown)
+    told = proxies[proxies["noise"].isin(noises)]
+    show_metrics(shell, metrics, shown, proxies=told, against=against, markdown=markdown)
+
+
+def ensemble_study(
+    shell: Shell, name: str, noise: Sequence[str] | None, asked: Mapping[str, Any], *, markdown: bool
+) -> None:
+    from vbs_cli.stages import study
+
+    if name != "ensemble":
+        raise unknown("study", name, ["ensemble"])
+    if noise is not None and len(noise) > 1:
+        raise InvalidInput("the ensemble study takes one noise", hint="give --noise once")
+    with shell.job() as job:
+        grid = level_grid(job, asked, levels=study.LEVELS, max_level=study.MAX_LEVEL)
+        plan = study.Plan(noise[0] if noise else study.NOISE, tuple(grid))
+        if shell.dry_run:
+            return shell.plan(job, study.target(job, plan))
+        metrics = study.study(job, plan)
+        intervals, distributions = job.run.study_intervals, job.run.study_distributions
+    show_study(shell, metrics, intervals, distributions, markdown=markdown)
+
+
+def level_grid(job: Job, asked: Mapping[str, Any], *, levels: int, max_level: float) -> list[float]:
+    """The levels of a sweep: those that were asked for, else the defaults."""
+    from vbs_cli.settings import override
+
+    defaults = {"levels": levels, "max_level": max_level}
+    return override(job.run.settings, {name: asked.get(name, value) for name, value in defaults.items()}).level_values()
+
+
+@command(app, "clean", "vbs clean --caches", "vbs clean --caches --run runs/radio --dry-run")
+def clean(
+    shell: Shell, caches: Annotated[bool, typer.Option("--caches", help="The cached logits of all passes.")] = False
+) -> None:
+    """Give disk space back; tables and figures stay, and what needs logits again makes them again."""
+    from vbs_cli.stages.clean import clean_caches
+
+    if not caches:
+        raise InvalidInput("nothing to clean is named", hint="vbs clean --caches")
+    with shell.job() as job:
+        rows = clean_caches(job, only_tell=shell.dry_run)
+    total = sum(row["bytes"] for row in rows)
+    said = "would be given back" if shell.dry_run else "given back"
+    shell.show(rows, f"{job.run.path}: {cell('bytes', total)} in {len(rows)} files {said}")
 
 
 @command(app, "plot", "vbs plot", "vbs plot reliability shift --format pdf")

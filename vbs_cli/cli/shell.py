@@ -56,6 +56,9 @@ Cluster = Annotated[
     str | None,
     typer.Option(envvar="VBS_CLUSTER", help="Scheduler of dask to hand the networks to.", show_default=False),
 ]
+KeepPatches = Annotated[
+    bool, typer.Option("--keep-patches", help="Keep all patch logits of noisy inputs too; takes much disk.")
+]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")]
 Json = Annotated[bool, typer.Option("--json", help="Rows as JSON on stdout.", rich_help_panel=SHARED)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=SHARED)]
@@ -81,6 +84,7 @@ class Shell:
     jobs: int | None = None  # networks at once; None is as many as fit
     cluster: str | None = None
     tensorboard: bool = False
+    keep_patches: bool = False
 
     @contextmanager
     def job(self, *, create: bool = False, **more: Any) -> Iterator[Job]:
@@ -114,6 +118,7 @@ class Shell:
             progress=self.console.progress,
             device_name=self.device,
             tensorboard=self.tensorboard,
+            keep_patches=self.keep_patches,
         )
 
     def _crew(self, job: Job) -> Crew | None:
@@ -143,12 +148,16 @@ class Shell:
         """The settings that `job` would work with."""
         return self._run(self.flags, create=True).settings
 
+    def given(self, flags: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that this call asks for, by flag, --set, variable or file."""
+        return given_settings({**flags, **assignments(self.assigned or (), flags)}, self.config)
+
     def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
         from vbs_cli.run import Run, Store, find_run, layout
 
         path = find_run(self.runs_dir, self.run_name)
         saved = from_toml(path / layout.SETTINGS) if path is not None and (path / layout.SETTINGS).is_file() else None
-        given = given_settings({**flags, **assignments(self.assigned or (), flags)}, self.config)
+        given = self.given(flags)
         dataset = given.get("dataset")
         if saved is not None and dataset is not None and dataset != saved.dataset:
             if self.run_name is not None:
@@ -212,6 +221,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
 # Options of the commands that put networks to work.
 NETWORKS: dict[str, tuple[Any, Any]] = {"jobs": (Jobs, None), "cluster": (Cluster, None)}
 BOARD: dict[str, tuple[Any, Any]] = {"tensorboard": (TensorBoard, False)}
+PATCHES: dict[str, tuple[Any, Any]] = {"keep_patches": (KeepPatches, False)}
 
 NOTHING: Mapping[str, Any] = {}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from vbs_cli.cli.shell import Shell
 from vbs_cli.console import table
+from vbs_cli.files import told_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 LEGEND = """\
 ±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
 by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
+PROXY_LEGEND = """\
+rank correlation: Spearman's, of mean sigma_bar and error rate over the levels; AUROC: how well high sigma_bar, or low
+confidence, finds the errors among the inputs of all levels together (0.5 is chance; below it, it misleads)"""
 
 
 def cell(name: str, value: Any) -> str:
@@ -23,8 +27,7 @@ def cell(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name.endswith("bytes"):
-        unit, size = next((pair for pair in (("GB", 1e9), ("MB", 1e6)) if value >= pair[1]), ("kB", 1e3))
-        return f"{value / size:.1f} {unit}"
+        return told_size(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -42,6 +45,7 @@ def show_metrics(
     metrics: pd.DataFrame,
     intervals: pd.DataFrame,
     *after: str,
+    proxies: pd.DataFrame | None = None,
     against: str | None = None,
     markdown: bool = False,
 ) -> None:
@@ -50,10 +54,7 @@ def show_metrics(
 
     methods = list(intervals["method"].unique())
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
-
-    def shape(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Any:
-        return f"\n{escape(summary.markdown_table(columns, lines))}\n" if markdown else table(columns, lines)
-
+    shape = shaper(markdown)
     shown: list[Any] = []
     for condition in summary.conditions(intervals):
         scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
@@ -62,9 +63,42 @@ def show_metrics(
         if differences:
             shown.append(shape([f"less {baseline}", *summary.DIFFERENCES], differences))
         shown.append("")
-    shown.append(LEGEND)
     more = {"intervals": intervals.to_dict("records")}
+    if proxies is not None:
+        shown += ["[bold]does the spread tell when predictions are wrong?[/]"]
+        shown += [shape(summary.PROXY_COLUMNS, summary.proxy_lines(proxies)), PROXY_LEGEND, ""]
+        more["proxies"] = proxies.to_dict("records")
+    shown.append(LEGEND)
     shell.show(metrics.to_dict("records"), *shown, *after, more=more)  # type: ignore[arg-type]
+
+
+def show_study(
+    shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, distributions: pd.DataFrame, *, markdown: bool
+) -> None:
+    """Both ensembles at some levels, and how far they are apart; all levels with --json."""
+    from vbs_cli.plots import summary
+    from vbs_cli.stages.study import BASELINE, COMPARED, SMOOTHED
+
+    shape = shaper(markdown)
+    told = ("kl_uniform", "ece", "brier")
+    shown = [
+        f"[bold]{escape(str(metrics['noise'].iloc[0]))}[/], {escape(str(metrics['source'].iloc[0]))}",
+        shape(["level", "method", *COMPARED], summary.study_lines(intervals, COMPARED)),
+        f"\n[bold]{SMOOTHED} less {BASELINE}[/]",
+        shape(["level", *told], summary.study_differences(intervals, BASELINE, told)),
+        LEGEND.splitlines()[0],
+    ]
+    more = {"intervals": intervals.to_dict("records"), "distributions": distributions.to_dict("records")}
+    shell.show(metrics.to_dict("records"), *shown, more=more)  # type: ignore[arg-type]
+
+
+def shaper(markdown: bool) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
+    """Tables for a terminal, or for a page."""
+    from vbs_cli.plots.summary import markdown_table
+
+    if markdown:
+        return lambda columns, lines: f"\n{escape(markdown_table(columns, lines))}\n"
+    return table
 
 
 def heading(condition: str, metrics: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
 from vbs_cli.metrics.base import METRICS, SCORES, Scored
+from vbs_cli.seeding import generator
 
 REPLICATES = 1000
 BLOCK = 300_000  # weights at a time
@@ -75,8 +76,9 @@ def bootstrap(
     check(methods, replicates, confidence)
     seeds = max(len(cells) for cells in methods.values())
     examples = len(next(iter(methods.values()))[0].labels)
+    # Drawn apart, so that the examples do not depend on the number of seeds and methods can be drawn one by one.
     rng = torch.Generator().manual_seed(seed)
-    shares = seed_shares(seeds, replicates, rng)
+    shares = seed_shares(seeds, replicates, generator("bootstrap", "seeds", seed))
     found: dict[str, list[Tensor]] = {method: [] for method in methods}
     start = 0
     for weights in chain([None], example_weights(examples, replicates, rng)):

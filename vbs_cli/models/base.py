@@ -30,15 +30,21 @@ def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, 
     return model
 
 
+def patch_grid(model: nn.Module, shape: tuple[int, ...]) -> torch.Size:
+    """How the patches of an input lie, by a pass without arithmetic: meta tensors have shapes and no data."""
+    with torch.no_grad():
+        z = copy.deepcopy(model).to("meta").eval()(torch.empty(1, *shape, device="meta"))
+    return torch.Size(z.shape[2:])
+
+
 def check_fits(model: nn.Module, name: str, shape: tuple[int, ...]) -> None:
-    """Refuse inputs that a network cannot take, by a pass without arithmetic: meta tensors have shapes and no data."""
+    """Refuse inputs that a network cannot take."""
     try:
-        with torch.no_grad():
-            z = copy.deepcopy(model).to("meta").eval()(torch.empty(1, *shape, device="meta"))
+        grid = patch_grid(model, shape)
     except RuntimeError:
         hint = "it takes larger ones, or those of another kind (signals: channels x samples, images: channels x H x W)"
         raise InvalidInput(f"{name} cannot take inputs of {spelled(shape)}", hint=hint) from None
-    if z.shape[2:].numel() < 2:
+    if grid.numel() < 2:
         larger = f"larger inputs (vbs download --dataset folder --size {2 * max(shape[1:])})"
         how = larger if len(shape) == 3 else "longer inputs"
         hint = f"the spread needs two or more: {how} or a network with shorter strides"

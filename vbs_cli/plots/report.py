@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
+from vbs_cli.files import told_size
 from vbs_cli.plots.base import FIGURES, Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.plots.summary import SCORES, count_seeds, plus_minus, sized, summary
@@ -84,7 +85,7 @@ def render(data: ReportData) -> str:
             for method, parameters in methods.items()
         ],
         versions=data.versions,
-        artifacts=[{**artifact, "size": human_size(int(artifact["size"]))} for artifact in data.artifacts],
+        artifacts=[{**artifact, "size": told_size(int(artifact["size"]))} for artifact in data.artifacts],
         commands=data.commands,
     )
 
@@ -129,12 +130,3 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
         else:
             text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
             yield f"{prefix}{key}", text
-
-
-def human_size(n_bytes: float) -> str:
-    """`512 B`, `1.3 GB`: powers of 1000."""
-    for unit in ("B", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} GB"

@@ -160,6 +160,69 @@ def signed(row: pd.Series[float]) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 
+# Whose spread it is, by the network that it was taken of.
+SPREAD_OF = {"conventional": "patches", "dropout": "draws", "ensemble": "members"}
+PROXY_COLUMNS = (
+    *("noise", "spread of", "sigma_bar", "errors", "rank correlation"),
+    *("AUROC sigma_bar", "AUROC confidence", "difference", "single ones right"),
+)
+
+GROWING = ("sigma", "error")  # told without noise and at its most
+
+
+def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
+    """Per noise and network as PROXY_COLUMNS: how spread and errors grew, and what the one tells of the other."""
+    lines = []
+    for (noise, model), rows in proxies.groupby(["noise", "model"], sort=False):
+        found = {str(row["quantity"]): row for _, row in rows.iterrows()}
+        lines.append(
+            [
+                str(noise),
+                SPREAD_OF.get(str(model), str(model)),
+                *(f"{found[f'{name}_clean']['value']:.2f} to {found[f'{name}_most']['value']:.2f}" for name in GROWING),
+                *(between(found[name]) for name in ("rank_correlation", "auroc_sigma", "auroc_confidence")),
+                signed(found["auroc_gain"]),
+                f"{found['patch_accuracy']['value']:.3f}",
+            ]
+        )
+    return lines
+
+
+def between(row: pd.Series[float]) -> str:
+    """`0.93 [0.91, 0.95]`, a dash where there is no number."""
+    return "-" if math.isnan(row["value"]) else f"{row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:
+    """So many levels of a sweep, evenly from its first to its last."""
+    levels = sorted(float(level) for level in rows["level"].unique())
+    last = len(levels) - 1
+    return [levels[i] for i in dict.fromkeys(round(last * k / (count - 1)) for k in range(count))]
+
+
+def study_lines(intervals: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
+    """Per level and method of a study: each metric ± half its 95 % interval."""
+    lines = []
+    for level in some_levels(intervals):
+        at_level = intervals[(intervals["level"] == level) & (intervals["baseline"] == "")]
+        for method in intervals["method"].unique():
+            own = {str(row["metric"]): row for _, row in at_level[at_level["method"] == method].iterrows()}
+            rows = [own[metric] for metric in metrics]
+            cells = [plus_minus(row["value"], (row["high"] - row["low"]) / 2) for row in rows]
+            lines.append([f"{level:.2f}", str(method), *cells])
+    return lines
+
+
+def study_differences(intervals: pd.DataFrame, baseline: str, metrics: Sequence[str]) -> list[list[str]]:
+    """Per level how far the other method's metrics lie from the baseline's."""
+    lines = []
+    for level in some_levels(intervals):
+        rows = intervals[(intervals["level"] == level) & (intervals["baseline"] == baseline)]
+        by_metric = {str(row["metric"]): row for _, row in rows.iterrows()}
+        lines.append([f"{level:.2f}", *(signed(by_metric[metric]) for metric in metrics)])
+    return lines
+
+
 def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:
     """A Markdown table and a line that says what the numbers are."""
     return f"{markdown_table(columns, lines)}\n\n{note}\n"

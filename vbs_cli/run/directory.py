@@ -46,6 +46,26 @@ class Run:
         return self.table(layout.INTERVALS)
 
     @property
+    def proxy(self) -> pd.DataFrame:
+        """dataset, source, noise, model, quantity, value, low, high: what the spread tells about errors."""
+        return self.table(layout.PROXY)
+
+    @property
+    def study_metrics(self) -> pd.DataFrame:
+        """Of the ensemble study, with the columns of `metrics`."""
+        return self.table(layout.STUDY_METRICS)
+
+    @property
+    def study_intervals(self) -> pd.DataFrame:
+        """Of the ensemble study: dataset, source, noise, level, method, baseline, metric, value, low, high."""
+        return self.table(layout.STUDY_INTERVALS)
+
+    @property
+    def study_distributions(self) -> pd.DataFrame:
+        """Of the ensemble study: whole predicted distributions of a few examples at every level."""
+        return self.table(layout.STUDY_DISTRIBUTIONS)
+
+    @property
     def training(self) -> pd.DataFrame:
         """Loss and accuracy per seed, model and epoch."""
         tables = [self.table(name) for name in self.training_tables()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -18,11 +18,16 @@ from vbs_cli.logits import Logits
 from vbs_cli.models.training import Checkpoint, Epoch
 
 T = TypeVar("T")
+NOTES = "vbs"  # the key of our metadata
 
 
-def table_bytes(table: pd.DataFrame) -> bytes:
+def table_bytes(table: pd.DataFrame, notes: Mapping[str, str] | None = None) -> bytes:
+    """A table, and what is to be remembered beside its columns."""
+    columns = pa.Table.from_pandas(table, preserve_index=False)
+    if notes is not None:
+        columns = columns.replace_schema_metadata({**columns.schema.metadata, NOTES: json.dumps(notes, sort_keys=True)})
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), sink, write_page_checksum=True)
+    pq.write_table(columns, sink, write_page_checksum=True)
     return sink.getvalue()
 
 
@@ -34,13 +39,32 @@ def table_from(data: bytes) -> pd.DataFrame:
     return parsed(read, "parquet table")
 
 
-def tensors_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+def table_notes(data: bytes) -> dict[str, str]:
+    """What was noted beside a table, if anything."""
+
+    def read() -> dict[str, str]:
+        notes: dict[str, str] = json.loads(pq.read_schema(io.BytesIO(data)).metadata.get(NOTES.encode(), b"{}"))
+        return notes
+
+    return parsed(read, "parquet table")
+
+
+def tensors_bytes(tensors: Mapping[str, Tensor], notes: Any = None) -> bytes:
+    """Tensors by name, and what is to be remembered beside them, as JSON."""
     contiguous = {name: value.contiguous() for name, value in tensors.items()}
-    return safetensors.torch.save(contiguous, metadata=dict(metadata or {}))
+    # In a single entry: those of a safetensors file come in any order, and the same notes are to give the same bytes.
+    metadata = {} if notes is None else {NOTES: json.dumps(notes, sort_keys=True)}
+    return safetensors.torch.save(contiguous, metadata=metadata)
 
 
 def tensors_from(data: bytes) -> dict[str, Tensor]:
     return parsed(lambda: safetensors.torch.load(data), "safetensors file")
+
+
+def tensors_notes(data: bytes) -> Any:
+    """What was noted beside tensors: a safetensors file has a header of JSON after eight bytes that tell its length."""
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(json.loads(data[8 : 8 + size])["__metadata__"][NOTES])
 
 
 def logits_bytes(record: Logits) -> bytes:
@@ -57,8 +81,7 @@ def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
     if checkpoint.best is not checkpoint.weights:
         parts["best"] = checkpoint.best
     tensors = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-    history = json.dumps([vars(epoch) for epoch in checkpoint.history])
-    return tensors_bytes(tensors, {"history": history})
+    return tensors_bytes(tensors, notes=[vars(epoch) for epoch in checkpoint.history])
 
 
 def checkpoint_from(data: bytes) -> Checkpoint:
@@ -67,11 +90,9 @@ def checkpoint_from(data: bytes) -> Checkpoint:
     def below(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
-    # The header of a safetensors file: its length in eight bytes, then JSON.
-    size = int.from_bytes(data[:8], "little")
-    history = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["history"])
+    history = tuple(Epoch(**row) for row in tensors_notes(data))
     weights = below("weights.")
-    return Checkpoint(weights, below("optimizer."), below("best.") or weights, tuple(Epoch(**row) for row in history))
+    return Checkpoint(weights, below("optimizer."), below("best.") or weights, history)
 
 
 def parsed(parse: Callable[[], T], what: str) -> T:

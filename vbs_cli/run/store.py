@@ -11,8 +11,8 @@ opens the run sees them all; the one that holds the run's lock takes finished pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 PARTS = ".parts"
 FORMAT = 1
 CURRENT, MISSING, STALE, DAMAGED = "up to date", "missing", "stale", "damaged"
+CLEANED = "cleaned"  # its bytes were given back; what was made from them stands
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Entry:
     stage: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]  # name -> sha256
+    cleaned: bool = False  # whether the bytes were given back
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class State:
     def current(self) -> bool:
         return self.kind == CURRENT
 
+    @property
+    def stands(self) -> bool:
+        """Whether what was made from it needs no remaking."""
+        return self.kind in (CURRENT, CLEANED)
+
     def __str__(self) -> str:
         return f"{self.kind}: {self.why}" if self.why else self.kind
 
@@ -67,7 +74,7 @@ class Store:
     folder: Path
     part: str = ""  # its name, where this object writes for a part of the run alone
     entries: dict[str, Entry] = field(default_factory=dict)
-    written: int = 0  # artifacts made through this object
+    written: int = 0  # artifacts made or cleaned through this object
     _own: dict[str, Entry] = field(default_factory=dict, repr=False)  # those of the part
     _checked: dict[str, tuple[int, int, str]] = field(default_factory=dict, repr=False)
 
@@ -119,19 +126,23 @@ class Store:
     def state(self, name: str, recipe: Recipe) -> State:
         """How `name` stands against the recipe that would make it now. Damage is a state too; `ensure` refuses it."""
         entry = self.entries.get(name)
-        if entry is None or not (self.folder / name).is_file():
+        if entry is None or not (entry.cleaned or (self.folder / name).is_file()):
             return State(MISSING)
-        if not self._intact(name, entry):
+        if not (entry.cleaned or self._intact(name, entry)):
             return State(DAMAGED, "its hash is not the recorded one")
         why = difference(entry, recipe, self.entries)
-        return State(STALE, why) if why else State(CURRENT)
+        return State(STALE, why) if why else State(CLEANED if entry.cleaned else CURRENT)
 
-    def is_current(self, name: str, recipe: Recipe) -> bool:
-        """Whether there is nothing to do for `name`; a damaged file is an error, not a reason to work."""
+    def checked_state(self, name: str, recipe: Recipe) -> State:
+        """The same where a damaged file is an error, not a reason to work."""
         state = self.state(name, recipe)
         if state.kind == DAMAGED:
             raise self._damaged(name)
-        return state.current
+        return state
+
+    def is_current(self, name: str, recipe: Recipe) -> bool:
+        """Whether there is nothing to do for `name`."""
+        return self.checked_state(name, recipe).current
 
     def write(self, name: str, data: bytes, recipe: Recipe) -> None:
         """Put an artifact in place and enter it into the manifest."""
@@ -152,6 +163,10 @@ class Store:
         if entry is None or entry.sha256 != files.sha256_of(data) or not self.is_current(name, recipe):
             self.write(name, data, recipe)
 
+    def has(self, name: str) -> bool:
+        """Whether the bytes of an artifact are there to be read."""
+        return name in self.entries and (self.folder / name).is_file()
+
     def read(self, name: str) -> bytes:
         """The bytes of an artifact, checked."""
         entry = self._entry(name)
@@ -168,6 +183,15 @@ class Store:
         if self.entries.pop(name, None) is not None:
             self._save()
         (self.folder / name).unlink(missing_ok=True)
+
+    def clean(self, names: Iterable[str]) -> None:
+        """Give the bytes of artifacts back; what was made from them stays up to date, as they are known by hash."""
+        names = list(names)
+        self.entries |= {name: replace(self._entry(name), cleaned=True) for name in names}
+        self.written += len(names)
+        self._save()
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
 
     def sha256(self, name: str) -> str:
         return self._entry(name).sha256

@@ -31,6 +31,7 @@ class Job:
     crew: Crew | None = None  # who works on networks; without one, this process does
     device_name: str = "auto"  # as asked for: other machines may have others
     tensorboard: bool = False
+    keep_patches: bool = False  # of noisy inputs too
 
     @property
     def seeds(self) -> range:

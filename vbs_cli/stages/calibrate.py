@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from vbs_cli import files
@@ -30,7 +30,8 @@ def calibrate(job: Job) -> dict[int, dict[str, Method]]:
     name, made_from = target(job)
     if not job.needs((name, made_from)):
         return job.run.methods
-    fitted = fit(job, caches.records(job, passes))
+    networks.ensure(replace(job, force=False), passes, to_read=True)
+    fitted = fit(job, dict(caches.records(job, passes, together=job.has_ensemble)))
     stored = {str(seed): {name: asdict(method) for name, method in methods.items()} for seed, methods in fitted.items()}
     job.run.store.write(name, files.to_json(stored), made_from)
     return fitted

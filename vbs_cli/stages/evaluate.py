@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -11,10 +11,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from vbs_cli.errors import VbsError
-from vbs_cli.logits import Logits
-from vbs_cli.methods import Method, TemperatureMethod
-from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, scored, values_of
+from vbs_cli import files
+from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, values_of
 from vbs_cli.metrics.reliability import bins_of
 from vbs_cli.plots.summary import Condition, conditions
 from vbs_cli.run import Recipe, formats, layout
@@ -22,31 +20,42 @@ from vbs_cli.run.store import STALE
 from vbs_cli.seeding import threads
 from vbs_cli.stages import caches, networks
 from vbs_cli.stages.base import Job, Target
+from vbs_cli.stages.caches import Pass
 from vbs_cli.stages.calibrate import calibrate
+from vbs_cli.stages.proxy import COLUMNS as PROXY_COLUMNS
+from vbs_cli.stages.proxy import proxy_table
+from vbs_cli.stages.scoring import Cell, Fitted, cells_of, fingerprint, scored_cells
 
 Row = dict[str, Any]
-Fitted = Mapping[int, Mapping[str, Method]]
-Cells = dict[str, dict[int, Scored]]  # by method and seed
+KEYS = ["noise", "level", "seed", "method"]
+SCORE_COLUMNS = ["seed", "method", "noise", "level", "metric", "value"]
 
 
 def targets(job: Job) -> list[Target]:
-    """The tables, made from all the logits that are cached now: clean ones and those of any sweep."""
-    passes = [*caches.clean_passes(job, "test"), *caches.usable(job)]
-    clean, shown = (p for p in passes if p.noise == layout.CLEAN), shown_passes(passes)
+    """The tables, made from all the logits that are known now: clean ones and those of any sweep."""
+    passes = list(dict.fromkeys([*caches.clean_passes(job, "test"), *caches.usable(job)]))
+    clean, shown = [p for p in passes if p.clean], shown_passes(passes)
     labels = {**job.labels(), "metrics": list(METRICS)}
     bins = {**job.labels(), "reliability_bins": job.run.settings.reliability_bins}
 
-    def made_from(some: Iterable[caches.Pass], settings: Row) -> Recipe:
-        return Recipe("evaluate", settings, (layout.METHODS, *sorted({p.name for p in some})))
+    def made_from(some: Iterable[Pass], settings: Row, *others: str) -> Recipe:
+        return Recipe("evaluate", settings, (*others, *sorted(p.name for p in some)))
 
     return [
-        (layout.METRICS, made_from(passes, labels)),
-        (layout.INTERVALS, made_from(shown, labels)),
-        (layout.RELIABILITY, made_from(clean, bins)),
+        (layout.METRICS, made_from(passes, labels, layout.METHODS)),
+        (layout.REPLICATES, made_from(shown, labels, layout.METHODS)),
+        (layout.INTERVALS, made_from([], labels, layout.REPLICATES)),
+        (layout.RELIABILITY, made_from(clean, bins, layout.METHODS)),
+        (layout.PROXY, made_from(passes, {**job.labels(), "ensemble": job.has_ensemble})),
     ]
 
 
-def shown_passes(passes: Iterable[caches.Pass]) -> list[caches.Pass]:
+def with_intervals() -> list[str]:
+    """What a calibrated predictor would score by chance is a yardstick, and has no interval of its own."""
+    return [name for name in METRICS if not name.endswith("_chance")]
+
+
+def shown_passes(passes: Iterable[Pass]) -> list[Pass]:
     """Those under the conditions that summaries show: clean, and each noise at a middle level."""
     passes = list(passes)
     levels = pd.DataFrame([{"noise": p.noise, "level": p.level} for p in passes])
@@ -58,73 +67,76 @@ def evaluate(job: Job) -> pd.DataFrame:
     """Fit what is not fitted, run what is not cached, and write the tables. Returns the metrics."""
     networks.ensure(job, caches.clean_passes(job, "test"), before=caches.clean_passes(job, "val"))
     fitted = calibrate(replace(job, force=False))
-    say_stale(job)
+    say_left_out(job)
     passes = caches.usable(job)
-    makers = {layout.METRICS: metrics_table, layout.INTERVALS: intervals_table, layout.RELIABILITY: reliability_table}
-    lost = any(job.needs((p.name, caches.recipe(job, p))) for p in passes)
+    lost = any(caches.is_due(job, p) for p in passes)
+    makers = {
+        layout.METRICS: metrics_bytes,
+        layout.REPLICATES: replicates_bytes,
+        layout.INTERVALS: intervals_bytes,
+        layout.RELIABILITY: reliability_bytes,
+        layout.PROXY: proxy_bytes,
+    }
     for name, recipe in targets(job):
         if job.needs((name, recipe)) or lost:
-            table = makers[name](job, fitted, passes).assign(**job.labels())
-            columns = ["dataset", "source", *(column for column in table if column not in ("dataset", "source"))]
-            job.run.store.write(name, formats.table_bytes(table[columns]), recipe)
+            job.run.store.write(name, makers[name](job, fitted, passes), recipe)
     return job.run.metrics
 
 
-def say_stale(job: Job) -> None:
-    """Tell which sweeps no longer belong to the run's settings and are left out."""
-    stale = sorted({p.noise for p, state in caches.known(job) if state.kind == STALE})
-    if stale:
-        again = " ".join(f"--noise {noise}" for noise in stale)
-        job.progress.say(f"left out stale logits of {', '.join(stale)}; vbs noise-sweep {again} makes them again")
+def say_left_out(job: Job) -> None:
+    """Tell which sweeps no longer belong to the run's settings, or lack a network, and are left out."""
+    known = list(caches.known(job))
+    stale = {p.noise for p, state in known if state.kind == STALE}
+    incomplete = {p.noise for p, _ in known} - stale - {p.noise for p in caches.usable(job)}
+    for why, noises in (("stale", sorted(stale)), ("incomplete", sorted(incomplete))):
+        if noises:
+            again = " ".join(f"--noise {noise}" for noise in noises)
+            job.progress.say(f"left out {why} logits of {', '.join(noises)}; vbs noise-sweep {again} makes them again")
 
 
-def scored_conditions(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> Iterator[tuple[Condition, Cells]]:
-    """The predictions of every method and seed under each condition, in the order of the run's methods."""
-
-    def condition(p: caches.Pass) -> tuple[str, float]:
-        return p.noise, p.level
-
-    for (noise, level), group in groupby(sorted(passes, key=condition), key=condition):
-        cells: Cells = {name: {} for name in job.run.settings.methods}
-        for (seed, role), record in caches.records(job, group).items():
-            for name, method in fitted.get(seed, {}).items():
-                if method.model == role:
-                    cells[name][seed] = scored_record(method, record)
-        yield Condition(noise, level), {name: by_seed for name, by_seed in cells.items() if by_seed}
+def labelled(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
+    """A table that says where its numbers come from, in its first columns."""
+    table = pd.DataFrame(rows)
+    labels = job.labels()
+    return table.assign(**labels)[[*labels, *(column for column in table if column not in labels)]]
 
 
-def scored_record(method: Method, record: Logits) -> Scored:
-    """The predictions of a method, with what the sub-predictions behind them did."""
-    probs = method.predict_proba(record)
-    if isinstance(method, TemperatureMethod):
-        check_class_kept(probs, method.scores(record))
-    return scored(probs, record.labels, sigma=record.sigma, part_accuracy=record.part_accuracy)
+def metrics_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
+    """One row per noise, level, seed, method and metric; what was scored before is taken over."""
+    cells = cells_of(job, fitted, passes)
+    marks = {cell.name: fingerprint(job, fitted, cell) for cell in cells}
+    table, known = earlier_table(job, layout.METRICS, SCORE_COLUMNS)
+    todo = [cell for cell in cells if known.get(cell.name) != marks[cell.name]]
+    kept = [(c.at.noise, c.at.level, c.seed, c.method) for c in cells if known.get(c.name) == marks[c.name]]
+    rows: list[Row] = []
+    with job.progress.task("scoring", len(todo)) as task:
+        for cell, predictions in scored_cells(job, fitted, todo):
+            keys = {"noise": cell.at.noise, "level": cell.at.level, "seed": cell.seed, "method": cell.method}
+            values = values_of(predictions, tuple(METRICS))
+            rows += [{**keys, "metric": metric, "value": value} for metric, value in values.items()]
+            task.advance(1)
+        task.note(f"{len(todo)} of {len(cells)} methods, seeds and levels" if kept else f"{len(cells)} cells")
+    taken_over = table.merge(pd.DataFrame(kept, columns=KEYS), on=KEYS) if kept else None
+    table = with_level_zero(pd.concat([taken_over, pd.DataFrame(rows)]))
+    return formats.table_bytes(labelled(job, in_order(table, job.run.settings.methods)), marks)
 
 
-def check_class_kept(probs: Tensor, scores: Tensor) -> None:
-    """A temperature never changes the predicted class; if it did, the accuracy of a table would be wrong."""
-    changed = int((probs.argmax(1) != scores.argmax(1)).sum())
-    if changed:
-        raise VbsError(f"a temperature changed {changed} predictions", hint="the logits are beyond double precision")
+def earlier_table(job: Job, name: str, columns: Sequence[str]) -> tuple[pd.DataFrame, Mapping[str, str]]:
+    """The rows of a table that is there, and the fingerprints of what they belong to."""
+    if job.force or not job.run.store.has(name):
+        return pd.DataFrame(columns=list(columns)), {}
+    data = job.run.store.read(name)
+    return formats.table_from(data)[list(columns)], formats.table_notes(data)
 
 
-def metrics_table(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> pd.DataFrame:
-    """One row per noise, level, seed, method and metric, in the order of the run's methods."""
-    rows: list[Row] = [
-        {"seed": seed, "method": name, "noise": at.noise, "level": at.level, "metric": metric, "value": value}
-        for at, cells in scored_conditions(job, fitted, passes)
-        for name, by_seed in cells.items()
-        for seed, predictions in by_seed.items()
-        for metric, value in values_of(predictions, tuple(METRICS)).items()
-    ]
-    table = with_level_zero(pd.DataFrame(rows))
-    order = {name: position for position, name in enumerate(job.run.settings.methods)}
-    by = ["noise", "level", "seed", "method", "metric"]
+def in_order(table: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """By noise, level, seed, method (in the order of the run's) and metric."""
+    order = {name: position for position, name in enumerate(methods)}
 
     def rank(column: pd.Series[Any]) -> pd.Series[Any]:
         return column.map(order) if column.name == "method" else column
 
-    return table.sort_values(by, key=rank, kind="stable", ignore_index=True)
+    return table[SCORE_COLUMNS].sort_values([*KEYS, "metric"], key=rank, kind="stable", ignore_index=True)
 
 
 def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
@@ -134,34 +146,73 @@ def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, clean.merge(swept, on=["seed", "method"])[table.columns]], ignore_index=True)
 
 
-def intervals_table(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> pd.DataFrame:
-    """Per condition the interval of each method's metrics, and of their differences from every other method."""
-    rows: list[Row] = []
-    shown = shown_passes(passes)
-    # What a calibrated predictor would score by chance is a yardstick, and has no interval of its own.
-    names = [name for name in METRICS if not name.endswith("_chance")]
-    with threads(1), job.progress.task("intervals", len({(p.noise, p.level) for p in shown})) as task:
-        for at, cells in scored_conditions(job, fitted, shown):
-            task.note(at.name)
-            found = bootstrap(common_seeds(cells), metrics=names)
-            keys = {"noise": at.noise, "level": at.level}
-            rows += [{**keys, **row} for row in interval_rows(found, list(cells), names)]
-            task.advance(1)
-        task.note(f"{len(rows)} of metrics and differences")
-    return pd.DataFrame(rows)
+def replicates_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
+    """Bootstrap replicates of each method's metrics under the shown conditions, (metrics, 1 + R) each.
 
-
-def common_seeds(cells: Cells) -> dict[str, list[Scored]]:
-    """The predictions of the seeds that every method has; those of all seeds together stand alone."""
-    per_seed = [set(by_seed) for by_seed in cells.values() if layout.TOGETHER not in by_seed]
-    seeds = sorted(set.intersection(*per_seed)) if per_seed else []
-    return {
-        name: [by_seed[layout.TOGETHER]] if layout.TOGETHER in by_seed else [by_seed[seed] for seed in seeds]
-        for name, by_seed in cells.items()
+    They are paired, since every method is drawn the same examples and seeds, and so one alone can be made again.
+    """
+    groups = methods_of(cells_of(job, fitted, shown_passes(passes)))
+    marks = {
+        name: files.sha256_of_json([fingerprint(job, fitted, cell) for cell in cells])[:16]
+        for name, cells in groups.items()
     }
+    tensors, known = earlier_replicates(job)
+    kept = {name: tensors[name] for name in groups if known.get(name) == marks[name]}
+    found = dict(kept)
+    with threads(1), job.progress.task("intervals", len(groups) - len(kept)) as task:
+        for name, cells in groups.items():
+            if name not in kept:
+                task.note(f"{cells[0].method}, {cells[0].at.name}")
+                predictions = [scored for _, scored in scored_cells(job, fitted, cells)]
+                drawn = bootstrap({name: predictions}, metrics=with_intervals())
+                found[name] = torch.stack([drawn.columns[name, metric] for metric in with_intervals()])
+                task.advance(1)
+        task.note(f"{len(groups) - len(kept)} methods and conditions")
+    return formats.tensors_bytes(found, notes=marks)
 
 
-def interval_rows(found: Bootstrap, methods: list[str], metrics: list[str]) -> Iterator[Row]:
+def methods_of(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The cells of each method under each condition, of the seeds that all methods have there."""
+    groups: dict[str, list[Cell]] = {}
+    for at, group in groupby(cells, key=lambda cell: cell.at):
+        by_method: dict[str, list[Cell]] = {}
+        for cell in group:
+            by_method.setdefault(cell.method, []).append(cell)
+        seeds = [{cell.seed for cell in some} for some in by_method.values() if some[0].seed != layout.TOGETHER]
+        common = {layout.TOGETHER}.union(set.intersection(*seeds) if seeds else ())
+        for method, some in by_method.items():
+            groups[replicates_name(at, method)] = [cell for cell in some if cell.seed in common]
+    return groups
+
+
+def replicates_name(at: Condition, method: str) -> str:
+    return f"{at.noise} {at.level!r} {method}"
+
+
+def earlier_replicates(job: Job) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
+    if job.force or not job.run.store.has(layout.REPLICATES):
+        return {}, {}
+    data = job.run.store.read(layout.REPLICATES)
+    return formats.tensors_from(data), formats.tensors_notes(data)
+
+
+def intervals_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
+    """Per condition the interval of each method's metrics, and of their differences from every other method."""
+    tensors = formats.tensors_from(job.run.store.read(layout.REPLICATES))
+    rows: list[Row] = []
+    for at, group in groupby(cells_of(job, fitted, shown_passes(passes)), key=lambda cell: cell.at):
+        methods = list(dict.fromkeys(cell.method for cell in group))
+        columns = {
+            (method, metric): column
+            for method in methods
+            for metric, column in zip(with_intervals(), tensors[replicates_name(at, method)], strict=True)
+        }
+        keys = {"noise": at.noise, "level": at.level}
+        rows += [{**keys, **row} for row in interval_rows(Bootstrap(columns), methods, with_intervals())]
+    return formats.table_bytes(labelled(job, rows))
+
+
+def interval_rows(found: Bootstrap, methods: Sequence[str], metrics: Sequence[str]) -> Iterator[Row]:
     """Baseline "" is none: the metric itself."""
 
     def row(method: str, baseline: str, metric: str, interval: Interval) -> Row:
@@ -176,15 +227,19 @@ def interval_rows(found: Bootstrap, methods: list[str], metrics: list[str]) -> I
                     yield row(method, baseline, metric, found.difference(method, baseline, metric))
 
 
-def reliability_table(job: Job, fitted: Fitted, passes: Iterable[caches.Pass]) -> pd.DataFrame:
+def reliability_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
     """Per seed, method and confidence bin of the clean test split."""
     rows: list[Row] = []
-    clean = (p for p in passes if p.noise == layout.CLEAN)
-    for _, cells in scored_conditions(job, fitted, clean):
-        for name, by_seed in cells.items():
-            for seed, predictions in by_seed.items():
-                rows += reliability_rows(predictions, job.run.settings.reliability_bins, seed=seed, method=name)
-    return pd.DataFrame(rows)
+    for cell, predictions in scored_cells(job, fitted, cells_of(job, fitted, (p for p in passes if p.clean))):
+        n_bins = job.run.settings.reliability_bins
+        rows += reliability_rows(predictions, n_bins, seed=cell.seed, method=cell.method)
+    return formats.table_bytes(labelled(job, rows))
+
+
+def proxy_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
+    """Per noise and network, whether the spread tells when predictions are wrong."""
+    table, marks = proxy_table(job, passes, *earlier_table(job, layout.PROXY, PROXY_COLUMNS))
+    return formats.table_bytes(labelled(job, table), marks)
 
 
 def reliability_rows(predictions: Scored, n_bins: int, **keys: Any) -> list[Row]:

@@ -31,7 +31,7 @@ class Work:
 
     seed: int
     role: str
-    what: tuple[str, ...]  # "train", the splits to pass over as they are, the noises to sweep
+    what: tuple[str, ...]  # "train", the splits to pass over as they are, noises to sweep or "gaussian@0.5"
 
     @property
     def name(self) -> str:
@@ -47,9 +47,7 @@ class Work:
         return f"seed-{self.seed}-{self.role}"
 
     def passes(self, job: Job) -> list[caches.Pass]:
-        clean = [p for split in CLEAN for p in caches.clean_passes(job, split)]
-        noisy = caches.noise_passes(job, [name for name in self.what if name in NOISES])
-        return [p for p in [*clean, *noisy] if (p.seed, p.role) == (self.seed, self.role) and p.kind in self.what]
+        return [p for word in self.what if word != TRAIN for p in caches.passes_named(job, self.seed, self.role, word)]
 
     def targets(self, job: Job) -> list[Target]:
         trained = train.targets_of(job, self.seed, self.role) if TRAIN in self.what else []
@@ -71,7 +69,7 @@ def parse_work(job: Job, name: str, what: Sequence[str]) -> Work:
         raise unknown("network", name, every)
     known = (TRAIN, *CLEAN, *NOISES)
     for word in what:
-        if word not in known:
+        if word not in known and not caches.is_noise_at_level(word):
             raise unknown("work", word, known)
     seed, role = name.split("/")
     return Work(int(seed), role, tuple(what) or (TRAIN, *CLEAN, *job.run.settings.noises))
@@ -83,7 +81,7 @@ def do(job: Job, work: Work) -> None:
         here = replace(job, run=run)
         if TRAIN in work.what and train.is_pending(here, work.seed, work.role):
             train.train_one(here, seed=work.seed, role=work.role)
-        caches.run_passes(here, caches.pending(here, work.passes(here)), work.title)
+        caches.run_passes(here, caches.pending(here, work.passes(here), to_read=True), work.title)
 
 
 def train_all(job: Job) -> Failures:
@@ -99,23 +97,27 @@ def train_all(job: Job) -> Failures:
     return failures
 
 
-def ensure(job: Job, passes: Sequence[caches.Pass], *, before: Sequence[caches.Pass] = ()) -> None:
+def ensure(
+    job: Job, passes: Sequence[caches.Pass], *, before: Sequence[caches.Pass] = (), to_read: bool = False
+) -> None:
     """Make the logits that are missing or stale; the networks behind them must be up to date.
 
-    Those of `before` belong to an earlier stage, so that they are not made again by force. Each network does all of
-    its passes in one go.
+    Those of `before` belong to an earlier stage, so that they are not made again by force. Logits that were cleaned
+    away are made again only if they are `to_read`. Each network does all of its passes in one go.
     """
     every = [*before, *passes]
+    if to_read:  # by whoever needs the logits; those behind them were checked before
+        every = caches.pending(job, every, to_read=True)
     for seed, role in dict.fromkeys((p.seed, p.role) for p in every):
         train.need_trained(job, seed, role)
     if job.force:
-        check(do_all(replace(job, force=False), works_of(caches.pending(replace(job, force=False), before))))
-        check(do_all(job, works_of(passes)))
+        check(do_all(replace(job, force=False), works_of(job, caches.pending(replace(job, force=False), before))))
+        check(do_all(job, works_of(job, passes)))
         return
-    todo = caches.pending(job, every)
+    todo = caches.pending(job, every, to_read=to_read)
     if 0 < len(todo) < len(every):
         job.progress.say(f"logits: {len(every) - len(todo)} of {len(every)} forward passes are there already")
-    check(do_all(job, works_of(todo)))
+    check(do_all(job, works_of(job, todo)))
 
 
 def everything(job: Job) -> None:
@@ -124,17 +126,17 @@ def everything(job: Job) -> None:
     every = caches.all_passes(job)
     trained = [p for p in every if (p.seed, p.role) not in untrained]
     new = [Work(seed, role, (TRAIN, *CLEAN, *job.run.settings.noises)) for seed, role in untrained]
-    failures = do_all(job, [*new, *works_of(caches.pending(job, trained))])
+    failures = do_all(job, [*new, *works_of(job, caches.pending(job, trained))])
     train.tidy(job)
     check(failures)
 
 
-def works_of(passes: Iterable[caches.Pass]) -> list[Work]:
+def works_of(job: Job, passes: Iterable[caches.Pass]) -> list[Work]:
     """Forward passes as pieces of work, one for each network."""
-    kinds: dict[tuple[int, str], dict[str, None]] = {}
+    of_network: dict[tuple[int, str], list[caches.Pass]] = {}
     for p in passes:
-        kinds.setdefault((p.seed, p.role), {})[p.kind] = None
-    return [Work(seed, role, tuple(what)) for (seed, role), what in kinds.items()]
+        of_network.setdefault((p.seed, p.role), []).append(p)
+    return [Work(seed, role, caches.words(job, some)) for (seed, role), some in of_network.items()]
 
 
 def check(failures: Failures) -> None:
@@ -150,6 +152,7 @@ def do_all(job: Job, works: Sequence[Work]) -> Failures:
     if not works:
         return {}
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
+    say_disk(job, [p for work in works for p in work.passes(job)])
     train.begin(job, [(work.seed, work.role) for work in works if TRAIN in work.what])
     # A single piece needs no other process here, but whoever names a cluster means it.
     by_crew = job.crew is not None and (len(works) > 1 or train.remote(job))
@@ -160,6 +163,18 @@ def do_all(job: Job, works: Sequence[Work]) -> Failures:
             failures[work] = error
             job.progress.say(f"{work.title} failed: {error}")
     return failures
+
+
+def say_disk(job: Job, passes: Sequence[caches.Pass]) -> None:
+    """What the logits will take of the disk, and an error where it has no room for them."""
+    if not passes:
+        return
+    needed, free = caches.disk_bytes(job, passes), files.free_bytes(job.run.path)
+    room = f"{files.told_size(needed)} of logits, {files.told_size(free)} free"
+    if needed > free:
+        hint = "vbs clean --caches gives room, fewer --levels take less; --runs FOLDER is for another disk"
+        raise VbsError(f"{job.run.path} has no room for {room}", hint=hint)
+    job.progress.say(f"{len(passes)} forward passes: {room}")
 
 
 def done_here(job: Job, works: Iterable[Work]) -> Iterator[tuple[Work, VbsError | None]]:
@@ -195,7 +210,8 @@ def done_by_crew(job: Job, works: Sequence[Work]) -> Iterator[tuple[Work, VbsErr
 def words(job: Job, work: Work) -> list[str]:
     """The command line of a piece of work."""
     where = ["--run", str(job.run.path.resolve()), "--data", str(job.data.folder.parent.resolve())]
-    flags = [flag for flag, wanted in (("--force", job.force), ("--tensorboard", job.tensorboard)) if wanted]
+    asked = {"--force": job.force, "--tensorboard": job.tensorboard, "--keep-patches": job.keep_patches}
+    flags = [flag for flag, wanted in asked.items() if wanted]
     return ["work", work.name, *work.what, *where, "--device", job.device_name, "--debug", *flags]
 
 

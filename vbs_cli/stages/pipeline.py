@@ -15,9 +15,7 @@ from vbs_cli.stages.sweep import sweep
 def cost(job: Job) -> float:
     """What is to be done, in forward passes of one example; the stages after the networks take seconds."""
     retrained = set(train.pending(job))
-    due = [
-        p for p in caches.all_passes(job) if (p.seed, p.role) in retrained or job.needs((p.name, caches.recipe(job, p)))
-    ]
+    due = [p for p in caches.all_passes(job) if (p.seed, p.role) in retrained or caches.is_due(job, p)]
     return len(retrained) * train.cost_of_one(job) + sum(caches.pass_cost(job, p) for p in due)
 
 

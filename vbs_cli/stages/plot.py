@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -15,6 +16,8 @@ from vbs_cli.stages.base import Job, Target
 
 FORMATS = ("svg", "png")
 CURVES = "training"  # the figure that needs no evaluation
+STUDY = "ensemble-study"  # the figure of the study alone
+STUDIED = (layout.STUDY_METRICS, layout.STUDY_DISTRIBUTIONS)
 
 
 def table_names(job: Job) -> tuple[str, ...]:
@@ -22,7 +25,8 @@ def table_names(job: Job) -> tuple[str, ...]:
 
 
 def target(job: Job, figure: str, format: str) -> Target:
-    inputs = tuple(sorted(job.run.training_tables())) if figure == CURVES else table_names(job)
+    own = {CURVES: tuple(sorted(job.run.training_tables())), STUDY: STUDIED}
+    inputs = own.get(figure) or table_names(job)
     return layout.figure(figure, format), Recipe("plot", {"figure": figure, "vbs": __version__}, inputs)
 
 
@@ -38,19 +42,26 @@ def tables(job: Job) -> Tables:
         state = job.run.store.state(name, recipe)
         if not state.current:
             raise MissingArtifact(f"{job.run.path / name} is {state}", hint="vbs evaluate makes it")
-    return Tables(metrics=job.run.metrics, reliability=job.run.reliability, training=job.run.training)
+    return replace(drawn_alone(job), metrics=job.run.metrics, reliability=job.run.reliability)
 
 
-def training_tables(job: Job) -> Tables:
-    """Those of a run that may not have been evaluated yet."""
-    return Tables(metrics=pd.DataFrame(), reliability=pd.DataFrame(), training=job.run.training)
+def drawn_alone(job: Job) -> Tables:
+    """Those that are drawn whether or not the run has been evaluated."""
+    found = {name: job.run.table(name) if job.run.store.has(name) else pd.DataFrame() for name in STUDIED}
+    return Tables(
+        metrics=pd.DataFrame(),
+        reliability=pd.DataFrame(),
+        training=job.run.training,
+        study=found[layout.STUDY_METRICS],
+        distributions=found[layout.STUDY_DISTRIBUTIONS],
+    )
 
 
 def plot(job: Job, names: Sequence[str] = (), formats: Sequence[str] = FORMATS) -> list[dict[str, str]]:
     """Draw the named figures, or all that the tables allow. Returns a row per file."""
     for name in names:
         FIGURES[name]
-    read = training_tables(job) if set(names) == {CURVES} else tables(job)
+    read = drawn_alone(job) if names and set(names) <= {CURVES, STUDY} else tables(job)
     rows = []
     for figure in names or FIGURES:
         todo = [target(job, figure, format) for format in formats]
@@ -61,7 +72,8 @@ def plot(job: Job, names: Sequence[str] = (), formats: Sequence[str] = FORMATS) 
             except MissingArtifact as error:
                 if names:
                     raise
-                job.progress.say(f"plot: left out {figure}: {error}")
+                tell = job.progress.detail if figure == STUDY else job.progress.say  # few runs have one
+                tell(f"plot: left out {figure}: {error}")
                 continue
             for name, recipe in wanted:
                 job.run.store.write(name, save(drawn, name.rsplit(".", 1)[1]), recipe)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from vbs_cli.run import State
 from vbs_cli.run.store import STALE
-from vbs_cli.stages import caches, calibrate, evaluate, plot, report, train
+from vbs_cli.stages import caches, calibrate, evaluate, plot, report, study, train
 from vbs_cli.stages.base import Job, Target
 
 
 def plan(job: Job) -> list[Target]:
-    """Every artifact that the run's settings call for, in the order in which they are made."""
+    """Every artifact that the run's settings call for or that sweeps have made, in the order of their making."""
+    passes = dict.fromkeys([*caches.all_passes(job), *(p for p, _ in caches.known(job))])
     return [
         *train.targets(job),
-        *caches.targets(job, caches.all_passes(job)),
+        *caches.targets(job, passes),
         calibrate.target(job),
         *evaluate.targets(job),
+        *study.targets(job),
         *plot.targets(job),
         report.target(job),
     ]
@@ -25,8 +27,8 @@ def status(job: Job, targets: list[Target] | None = None) -> list[dict[str, str]
     states: dict[str, State] = {}
     for name, recipe in plan(job) if targets is None else targets:
         state = job.run.store.state(name, recipe)
-        behind = [source for source in recipe.inputs if source in states and not states[source].current]
-        if state.current and behind:
+        behind = [source for source in recipe.inputs if source in states and not states[source].stands]
+        if state.stands and behind:
             state = State(STALE, f"{behind[0]} is {states[behind[0]].kind}")
         states[name] = state
     return [{"artifact": name, "state": state.kind, "why": state.why} for name, state in states.items()]

@@ -14,11 +14,11 @@ from vbs_cli.stages.base import Job
 from vbs_cli.stages.evaluate import evaluate
 
 
-def sweep(job: Job, noises: Sequence[str]) -> pd.DataFrame:
+def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.DataFrame:
     """Cache the passes, then score them with everything else that is cached. Returns the rows of these noises."""
     check_noises(job, noises)
     clean = [p for split in networks.CLEAN for p in caches.clean_passes(job, split)]
-    networks.ensure(job, caches.noise_passes(job, noises), before=clean)
+    networks.ensure(job, caches.noise_passes(job, noises, levels), before=clean)
     metrics = evaluate(replace(job, force=False))
     return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
 
