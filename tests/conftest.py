@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from vbs_cli import forward
 from vbs_cli.cli import main
 from vbs_cli.data import Preparation, prepare
 from vbs_cli.data.preparation import Batch
+from vbs_cli.models import training
 from vbs_cli.run import Run, Store
 from vbs_cli.settings import RADIO
 from vbs_cli.stages.base import Job
@@ -101,6 +103,18 @@ def data_only(made, tmp_path) -> Path:
     """A copy with the data alone."""
     shutil.copytree(made / "data", tmp_path / "data")
     return tmp_path
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Any forward pass or training fails the test."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a network ran")
+
+    monkeypatch.setattr(forward, "run_patches", refuse)
+    monkeypatch.setattr(forward, "run_draws", refuse)
+    monkeypatch.setattr(training, "train", refuse)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conftest import ENVIRONMENT, run_vbs
+from tests.conftest import ENVIRONMENT, SMALL, run_vbs
 from vbs_cli import __version__
 from vbs_cli import run as run_package
 from vbs_cli.bench import compare, worker
@@ -196,6 +196,9 @@ def test_bad_use_gets_one_line_with_the_cure(tmp_path, vbs, words, code, message
         (("noise-sweep", "--levels", "1"), 2, "--levels"),
         (("noise-sweep", "--max-level", "-1"), 2, "max_level is -1"),
         (("noise-sweep", "--max-level", "nan"), 2, "max_level is nan"),
+        (("noise-sweep", "--study", "ensemble", "--max-level", "0"), 2, "max_level is 0"),
+        (("noise-sweep", "--study", "ensemble", "--noise", "gaussian", "--noise", "speckle"), 2, "takes one noise"),
+        (("clean",), 2, "nothing to clean is named; vbs clean --caches"),
         (("calibrate", "--beta", "q101"), 2, "unknown beta rule 'q101'"),
         (("calibrate", "--alpha", "0"), 2, "alpha is 0"),
         (("calibrate", "--kernel", "11"), 2, "kernel 11 is longer than the 10 patches"),
@@ -392,3 +395,43 @@ def test_a_crew_is_as_large_as_the_machine_unless_told(workplace, vbs, monkeypat
         assert vbs(workplace, "train", *words).code == 0
     assert crews == [Local(6), None, Local(3), Local(4), Cluster("tcp://nowhere:1")]
     assert vbs(workplace, "train", "--jobs", "0").code == 2
+
+
+def test_a_sweep_has_twenty_levels_unless_told_and_leaves_the_run_s_own_setting(workplace, vbs, monkeypatch):
+    def planned(*words):
+        rows = json.loads(vbs(workplace, "noise-sweep", "--noise", "speckle", "--dry-run", "--json", *words).out)[
+            "rows"
+        ]
+        return sorted({row["artifact"].rsplit("-", 1)[1].removesuffix(".safetensors") for row in rows})
+
+    assert len(planned()) == 19  # level zero is the clean data
+    assert planned("--levels", "3", "--max-level", "0.6") == ["0.30", "0.60"]
+    assert planned("--set", "levels=2") == ["1.00"]
+    monkeypatch.setenv("VBS_LEVELS", "5")
+    assert planned() == ["0.25", "0.50", "0.75", "1.00"]
+    monkeypatch.delenv("VBS_LEVELS")
+    assert vbs(workplace, "noise-sweep", "--noise", "speckle", "--levels", "2").code == 0
+    assert open_run(workplace / "runs/radio").settings == SMALL
+
+
+def test_a_sweep_tells_what_the_spread_knows_about_errors(workplace, vbs):
+    done = vbs(workplace, "noise-sweep", "--levels", "3", "--json")
+    told = json.loads(done.out)["proxies"]
+    assert {(row["noise"], row["model"]) for row in told} >= {("gaussian", "conventional"), ("speckle", "dropout")}
+    shown = vbs(workplace, "noise-sweep", "--levels", "3").out
+    assert "does the spread tell when predictions are wrong?" in shown
+    assert re.search(r"gaussian +patches +\d", shown)
+    assert re.search(r"speckle +draws +\d", shown)
+
+
+def test_caches_are_given_back_and_the_run_stays_up_to_date(workplace, vbs, no_network):
+    there = sum(path.stat().st_size for path in (workplace / "runs/radio/logits").rglob("*.safetensors"))
+    told = vbs(workplace, "clean", "--caches", "--dry-run", "--json")
+    assert sum(row["bytes"] for row in json.loads(told.out)["rows"]) == there
+    assert {row["state"] for row in json.loads(told.out)["rows"]} == {"there"}
+    done = vbs(workplace, "clean", "--caches")
+    assert re.search(r"runs/radio: .* in 24 files given back", done.out)
+    again = vbs(workplace, "evaluate")
+    assert again.code == 0
+    assert again.err == "runs/radio: all is up to date\n"
+    assert "24 cleaned" in vbs(workplace, "status").out

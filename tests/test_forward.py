@@ -8,7 +8,7 @@ import torch
 
 from vbs_cli import Logits, forward
 from vbs_cli.data import base, open_dataset
-from vbs_cli.data.noise import distort
+from vbs_cli.data.noise import Draws, distort
 from vbs_cli.errors import NotFinite
 from vbs_cli.forward import run_draws, run_patches
 from vbs_cli.models import build_model
@@ -45,6 +45,27 @@ def test_noise_reaches_the_network(split):
     x = distort(split.inputs(slice(None)), noise="gaussian", level=0.5, dataset="radio", split="test", block=0)
     [record] = run_patches(model, split, kernel=3, noises=["gaussian"], level=0.5)
     torch.testing.assert_close(record.logits, model(x).mean(2))
+
+
+@pytest.mark.parametrize("role", ["patches", "draws"])
+def test_several_noises_in_one_walk_give_what_each_gives_alone(split, role, monkeypatch):
+    monkeypatch.setattr(base, "BLOCK", 32)
+    model = network(0.5 if role == "draws" else 0.0)
+
+    def run(noises, **options):
+        if role == "draws":
+            return run_draws(model, split, draws=3, seed=0, noises=noises, level=0.4, **options)
+        return run_patches(model, split, kernel=3, noises=noises, level=0.4, **options)
+
+    noises = ["gaussian", "speckle", "salt-and-pepper"]
+    counts = []
+    together = run(noises, kept=Draws(), advance=counts.append)
+    assert sum(counts) == 3 * len(split)
+    for noise, record in zip(noises, together, strict=True):
+        [alone] = run([noise])
+        assert torch.equal(record.logits, alone.logits)
+        assert torch.equal(record.sigma, alone.sigma)
+    assert not torch.equal(together[0].logits, together[1].logits)
 
 
 @torch.inference_mode()

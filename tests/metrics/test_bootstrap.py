@@ -135,3 +135,14 @@ def test_what_is_not_paired_is_refused():
             bootstrap(nothing)
     with pytest.raises(InvalidInput, match="replicates"):
         bootstrap({"a": [a]}, replicates=0)
+
+
+def test_methods_drawn_one_by_one_are_paired_like_those_drawn_together():
+    """Also an ensemble, which has a single seed beside several of the others."""
+    several = [scored(logits.softmax(1), labels) for logits, labels in [cell()] for _ in range(3)]
+    cells = {"each": several, "soft": several[::-1], "ensemble": several[:1]}
+    together = bootstrap(cells, metrics=["ece", "brier"], replicates=50)
+    for name, seeds in cells.items():
+        alone = bootstrap({name: seeds}, metrics=["ece", "brier"], replicates=50)
+        for metric in ("ece", "brier"):
+            assert torch.equal(alone.columns[name, metric], together.columns[name, metric])

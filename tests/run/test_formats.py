@@ -44,3 +44,17 @@ def test_a_pickle_is_not_a_tensor_file(tmp_path):
     torch.save({"a": torch.ones(2)}, tmp_path / "x.pt")
     with pytest.raises(DamagedArtifact, match="safetensors"):
         formats.tensors_from((tmp_path / "x.pt").read_bytes())
+
+
+def test_notes_stand_beside_tables_and_tensors_and_the_same_ones_give_the_same_bytes():
+    table, tensors = pd.DataFrame({"value": [0.1, 0.2]}), {"a": torch.ones(2)}
+    notes = {f"cell {i}": f"{i:016x}" for i in range(20)}
+    turned = dict(reversed(notes.items()))
+    for write, read in (
+        (lambda n: formats.table_bytes(table, n), formats.table_notes),
+        (lambda n: formats.tensors_bytes(tensors, notes=n), formats.tensors_notes),
+    ):
+        assert read(write(notes)) == notes
+        assert write(notes) == write(turned)
+    pd.testing.assert_frame_equal(formats.table_from(formats.table_bytes(table, notes)), table)
+    assert formats.table_notes(formats.table_bytes(table)) == {}

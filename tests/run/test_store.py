@@ -179,3 +179,37 @@ def test_a_part_that_dies_while_it_replaces_a_file_loses_neither(store, monkeypa
     with pytest.raises(KeyboardInterrupt):
         part.write("b.bin", b"BBB", RECIPE)
     assert Store(store.folder).read("b.bin") == (b"BBB" if arrived else b"bbb")
+
+
+def test_cleaned_bytes_are_gone_and_what_was_made_from_them_stands(store):
+    use = Recipe("use", {}, ("a.bin",))
+    store.clean(["a.bin"])
+    assert not (store.folder / "a.bin").exists()
+    again = Store(store.folder)
+    assert str(again.state("a.bin", RECIPE)) == "cleaned"
+    assert not again.is_current("a.bin", RECIPE)
+    assert not again.has("a.bin")
+    assert again.state("b.bin", use).current
+    assert str(again.state("a.bin", Recipe("make", {"width": 8}))) == "stale: width was 4, now 8"
+    with pytest.raises(MissingArtifact):
+        again.read("a.bin")
+
+
+def test_what_was_cleaned_can_be_made_again(store):
+    store.clean(["a.bin"])
+    store.write("a.bin", b"aaa", RECIPE)
+    again = Store(store.folder)
+    assert again.state("a.bin", RECIPE).current
+    assert again.state("b.bin", Recipe("use", {}, ("a.bin",))).current
+
+
+def test_a_cleaning_that_was_cut_short_gave_back_nothing_and_can_be_repeated(store, monkeypatch):
+    """The manifest is written first, so that a file that is still there is one too many, never one too few."""
+    monkeypatch.setattr(files.Path, "unlink", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.clean(["a.bin"])
+    monkeypatch.undo()
+    again = Store(store.folder)
+    assert str(again.state("a.bin", RECIPE)) == "cleaned"
+    again.clean(["a.bin"])
+    assert not (store.folder / "a.bin").exists()

@@ -370,22 +370,26 @@ def status(shell: Shell) -> None:
 def bench(
     shell: Shell,
     what: Annotated[
-        str, typer.Argument(help="network (a prediction of each method), methods, noise or training.")
+        str, typer.Argument(help="network (a prediction of each method), methods, noise, training or sweep.")
     ] = "network",
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
     markdown: Markdown = False,
 ) -> None:
-    """Measure what a prediction of each method costs, or how fast kernels and training are beside the usual ones."""
+    """Measure what a prediction of each method costs, or how fast vbs is beside what people use instead."""
     from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
     from vbs_cli.stages.bench import Plan, bench_kernels_of, bench_protocol, bench_run
+    from vbs_cli.stages.bench_sweep import bench_sweep
 
     plan = Plan(batch=batch, draws=draws, repeats=repeats)
-    known = ("network", "methods", "noise", "training")
+    known = ("network", "methods", "noise", "training", "sweep")
     if what not in known:
         raise unknown("bench", what, known)
-    if what != "network":
+    if what == "sweep":
+        with shell.job() as job:
+            rows = bench_sweep(job)
+    elif what != "network":
         rows = bench_kernels_of(what, shell.console.progress)
     elif shell.has_run():
         with shell.job() as job:

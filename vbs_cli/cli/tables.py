@@ -18,8 +18,9 @@ LEGEND = """\
 ±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
 by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
 PROXY_LEGEND = """\
-rank correlation: Spearman's, of mean sigma_bar and error rate over the levels; AUROC: how well high sigma_bar, or low
-confidence, finds the errors among the inputs of all levels together (0.5 is chance; below it, it misleads)"""
+sigma_bar, error rate: without noise, to the strongest; correlation: Spearman's, between the two over the levels
+AUROC: of high sigma_bar, and of low confidence, for the errors among the inputs of all levels (0.5 is chance)
+parts right: accuracy of single patches, draws or members without noise"""
 
 
 def cell(name: str, value: Any) -> str:

@@ -162,35 +162,35 @@ def signed(row: pd.Series[float]) -> str:
 
 # Whose spread it is, by the network that it was taken of.
 SPREAD_OF = {"conventional": "patches", "dropout": "draws", "ensemble": "members"}
-PROXY_COLUMNS = (
-    *("noise", "spread of", "sigma_bar", "errors", "rank correlation"),
-    *("AUROC sigma_bar", "AUROC confidence", "difference", "single ones right"),
-)
-
 GROWING = ("sigma", "error")  # told without noise and at its most
+PROXY_COLUMNS = (
+    *("noise", "spread of", "sigma_bar", "error rate", "correlation"),
+    *("AUROC", "by confidence", "difference", "parts right"),
+)
 
 
 def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
     """Per noise and network as PROXY_COLUMNS: how spread and errors grew, and what the one tells of the other."""
+
+    def with_doubt(row: pd.Series[Any]) -> str:
+        return plus_minus(row["value"], (row["high"] - row["low"]) / 2, digits=2)
+
     lines = []
     for (noise, model), rows in proxies.groupby(["noise", "model"], sort=False):
         found = {str(row["quantity"]): row for _, row in rows.iterrows()}
+        gain = found["auroc_gain"]
+        star = " *" if Interval(gain["value"], gain["low"], gain["high"]).excludes_zero else ""
         lines.append(
             [
                 str(noise),
                 SPREAD_OF.get(str(model), str(model)),
-                *(f"{found[f'{name}_clean']['value']:.2f} to {found[f'{name}_most']['value']:.2f}" for name in GROWING),
-                *(between(found[name]) for name in ("rank_correlation", "auroc_sigma", "auroc_confidence")),
-                signed(found["auroc_gain"]),
-                f"{found['patch_accuracy']['value']:.3f}",
+                *(f"{found[f'{of}_clean']['value']:.2f} to {found[f'{of}_most']['value']:.2f}" for of in GROWING),
+                *(with_doubt(found[name]) for name in ("rank_correlation", "auroc_sigma", "auroc_confidence")),
+                f"{gain['value']:+.2f}{star}",
+                f"{found['patch_accuracy']['value']:.2f}",
             ]
         )
     return lines
-
-
-def between(row: pd.Series[float]) -> str:
-    """`0.93 [0.91, 0.95]`, a dash where there is no number."""
-    return "-" if math.isnan(row["value"]) else f"{row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 
 def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:

@@ -51,7 +51,7 @@ class Pass:
 
     @property
     def title(self) -> str:
-        return self.split if self.clean else f"{self.noise} {layout.level_label(self.level)}"
+        return self.split if self.clean else f"{self.noise} {self.level:.2f}"
 
 
 def recipe(job: Job, p: Pass) -> Recipe:

@@ -115,7 +115,8 @@ def metrics_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
             values = values_of(predictions, tuple(METRICS))
             rows += [{**keys, "metric": metric, "value": value} for metric, value in values.items()]
             task.advance(1)
-        task.note(f"{len(todo)} of {len(cells)} methods, seeds and levels" if kept else f"{len(cells)} cells")
+        done = f"{len(todo)} of {len(cells)}" if kept else f"{len(cells)}"
+        task.note(f"{done} combinations of method, seed and level")
     taken_over = table.merge(pd.DataFrame(kept, columns=KEYS), on=KEYS) if kept else None
     table = with_level_zero(pd.concat([taken_over, pd.DataFrame(rows)]))
     return formats.table_bytes(labelled(job, in_order(table, job.run.settings.methods)), marks)

@@ -1,0 +1,129 @@
+"""`vbs bench sweep`: a noise sweep beside the same work done by a forward pass for every method and metric.
+
+Rows are those of `bench_kernels`. The run itself is left alone: its networks are measured in a folder of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from vbs_cli.data.noise import Draws
+from vbs_cli.errors import InvalidInput
+from vbs_cli.metrics import SCORES, values_of
+from vbs_cli.progress import Task
+from vbs_cli.run import Store
+from vbs_cli.seeding import threads
+from vbs_cli.stages import caches, train
+from vbs_cli.stages.base import Job
+from vbs_cli.stages.calibrate import calibrate
+from vbs_cli.stages.evaluate import evaluate
+from vbs_cli.stages.scoring import Fitted, scored_record
+from vbs_cli.stages.sweep import sweep
+
+NOISE = "gaussian"
+LEVELS = 20
+METHOD = "vbs"  # the one that is scored again with another alpha
+
+
+@dataclass
+class Stopwatch:
+    """Seconds that some work took, and of those the ones inside the layers of networks."""
+
+    whole: float = 0.0
+    layers: float = 0.0
+    _begun: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Time the block, and by hooks every layer that runs in it."""
+        hooks = register_module_forward_pre_hook(self._begin), register_module_forward_hook(self._end)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.whole += time.perf_counter() - start
+            for hook in hooks:
+                hook.remove()
+
+    def _begin(self, module: nn.Module, inputs: Any) -> None:
+        self._begun = time.perf_counter()  # that of the innermost layer stands when a layer ends
+
+    def _end(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        if next(module.children(), None) is None:
+            self.layers += time.perf_counter() - self._begun
+
+
+def bench_sweep(job: Job, *, levels: int = LEVELS) -> list[dict[str, Any]]:
+    """The sweep, what of it is not the networks, scoring it again, and one level of one seed the other way."""
+    if METHOD not in job.run.settings.methods:
+        raise InvalidInput(f"{METHOD} is not among the run's methods", hint=f"--methods with {METHOD}")
+    with TemporaryDirectory(prefix="vbs-bench-") as folder:
+        here = trained_copy(job, Path(folder))
+        evaluate(here)
+        grid = replace(here.run.settings, levels=levels, max_level=1.0).level_values()
+        sweeping, again = Stopwatch(), Stopwatch()
+        with sweeping.running():
+            table = sweep(here, [NOISE], grid)
+        other = with_other_alpha(here)
+        with again.running():
+            sweep(other, [NOISE], grid)
+        level = grid[len(grid) // 2]
+        scores, seconds = pass_per_score(here, calibrate(here), NOISE, level)
+    cells = table[(table["level"] == level) & (table["seed"] == 0)].set_index(["method", "metric"])["value"]
+    apart = max(abs(float(cells.loc[key]) - value) for key, value in scores.items())
+    seeds, steps, methods = len(here.seeds), len(grid) - 1, len(here.run.settings.methods)
+    size = f"{seeds} seeds, {steps} levels, {methods} methods"
+    rest = sweeping.whole - sweeping.layers
+    return [
+        row("a level of a seed", f"{methods} methods, all metrics", f"a pass per method for {len(SCORES)} metrics",
+            sweeping.whole / seeds / steps, seconds, apart),
+        row("noise, caching, metrics", size, "the whole sweep", rest, sweeping.whole),
+        row("another alpha", size, "the whole sweep", again.whole, sweeping.whole),
+    ]  # fmt: skip
+
+
+def row(kernel: str, size: str, rival: str, ours: float, theirs: float, apart: float | None = None) -> dict[str, Any]:
+    times = {"ours_ms": 1e3 * ours, "rival_ms": 1e3 * theirs, "ratio": theirs / ours, "apart": apart}
+    return {"kernel": kernel, "size": size, "rival": rival, **times}
+
+
+def trained_copy(job: Job, folder: Path) -> Job:
+    """The run's networks alone, in a folder of their own, to be worked on by this process."""
+    here = replace(job, run=replace(job.run, path=folder, store=Store(folder)), crew=None, force=False)
+    for seed in job.seeds:
+        for role in job.roles:
+            train.need_trained(job, seed, role)
+            for name, recipe in train.targets_of(job, seed, role):
+                here.run.store.write(name, job.run.store.read(name), recipe)
+    return here
+
+
+def with_other_alpha(job: Job) -> Job:
+    s = job.run.settings
+    alpha = 2 * float(job.methods[METHOD].alpha)  # type: ignore[attr-defined]
+    options = {**s.options, METHOD: {**s.options.get(METHOD, {}), "alpha": alpha}}
+    return replace(job, run=replace(job.run, settings=replace(s, options=options)))
+
+
+def pass_per_score(job: Job, fitted: Fitted, noise: str, level: float) -> tuple[dict[tuple[str, str], float], float]:
+    """The six scores of each method of seed 0 at one level, for each of which the network runs again; the seconds."""
+    stopwatch = Stopwatch()
+    found: dict[tuple[str, str], float] = {}
+    split = job.data.split("test")
+    with threads(job.run.settings.threads), stopwatch.running():
+        for name, method in fitted[0].items():
+            model = train.trained_network(job, 0, method.model)
+            p = caches.Pass(0, method.model, "test", noise, level)
+            for metric in SCORES:
+                [record] = caches.run_walk(job, model, split, [p], Draws(bound=0), Task())
+                found[name, metric] = values_of(scored_record(method, record), [metric])[metric]
+    return found, stopwatch.whole
