@@ -87,7 +87,7 @@ def show_study(
         shape(["level", "method", *COMPARED], summary.study_lines(intervals, COMPARED)),
         f"\n[bold]{SMOOTHED} less {BASELINE}[/]",
         shape(["level", *told], summary.study_differences(intervals, BASELINE, told)),
-        LEGEND.splitlines()[0],
+        LEGEND.splitlines()[0].replace(" and seeds", ""),
     ]
     more = {"intervals": intervals.to_dict("records"), "distributions": distributions.to_dict("records")}
     shell.show(metrics.to_dict("records"), *shown, more=more)  # type: ignore[arg-type]

@@ -200,6 +200,22 @@ def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:
     return [levels[i] for i in dict.fromkeys(round(last * k / (count - 1)) for k in range(count))]
 
 
+SWEEP_COLUMNS = ("noise", "level", "method", "accuracy", "nll", "brier", "ece", "entropy", "sigma_bar")
+
+
+def sweep_lines(metrics: pd.DataFrame) -> list[list[str]]:
+    """Rows of SWEEP_COLUMNS: means over seeds of every method at some levels of each noise."""
+    swept = metrics[metrics["noise"] != "clean"]
+    lines = []
+    for noise, of_noise in swept.groupby("noise", sort=False):
+        shown = of_noise[of_noise["level"].isin(some_levels(of_noise))]
+        for (level, method), rows in shown.groupby(["level", "method"], sort=False):
+            means = rows.groupby("metric")["value"].mean()
+            cells = [plus_minus(float(means[score]), math.nan) for score in SWEEP_COLUMNS[3:]]
+            lines.append([str(noise), f"{float(str(level)):.2f}", str(method), *cells])
+    return lines
+
+
 def study_lines(intervals: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
     """Per level and method of a study: each metric ± half its 95 % interval."""
     lines = []

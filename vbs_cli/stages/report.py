@@ -8,6 +8,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+import pandas as pd
+
 from vbs_cli import __version__, files
 from vbs_cli.plots import FIGURES
 from vbs_cli.plots.report import ReportData, render
@@ -16,14 +18,19 @@ from vbs_cli.plots.summary import (
     COST_COLUMNS,
     DIFFERENCES,
     INTERVAL_COLUMNS,
+    PROXY_COLUMNS,
+    SWEEP_COLUMNS,
     conditions,
     cost_lines,
     difference_lines,
     interval_lines,
     markdown,
+    proxy_lines,
+    study_lines,
+    sweep_lines,
 )
 from vbs_cli.run import Recipe, layout
-from vbs_cli.stages import plot
+from vbs_cli.stages import plot, study
 from vbs_cli.stages.base import Job, Target
 
 LIBRARIES = ("torch", "numpy", "scipy", "pandas", "matplotlib")
@@ -68,7 +75,7 @@ def report(job: Job) -> Path:
 def publish(job: Job, folder: Path) -> list[str]:
     """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
     figures = [name for name, _ in plot.targets(job) if name.endswith(".png")]
-    tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY)
+    tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.PROXY)
     copied = {Path(name).name: job.run.store.read(name) for name in (*figures, *tables)}
     metrics, intervals = plot.tables(job).metrics, job.run.intervals
     origin = f"data: {job.data.name}, {job.data.source}"
@@ -81,6 +88,10 @@ def publish(job: Job, folder: Path) -> list[str]:
         differences = [[name, *line] for name, _, i in shown for line in difference_lines(i, BASELINE)]
         note = f"Difference from {BASELINE} and its 95 % interval by {drawn} * where the interval excludes zero."
         copied["differences.md"] = markdown(["condition", "method", *DIFFERENCES], differences, note).encode()
+    if (metrics["noise"] != layout.CLEAN).any():
+        copied |= published_sweep(job, metrics, f"{len(job.seeds)} seeds; {origin}")
+    if job.run.store.has(layout.STUDY_INTERVALS):
+        copied |= published_study(job, origin)
     if layout.BENCH in job.run.store.entries:
         costs = job.run.table(layout.BENCH)
         note = f"Batches of {costs['batch'].iloc[0]} through the network of width {job.run.settings.width}; {origin}."
@@ -88,6 +99,27 @@ def publish(job: Job, folder: Path) -> list[str]:
     for name, data in copied.items():
         files.write_bytes(folder / name, data)
     return list(copied)
+
+
+def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, bytes]:
+    """All methods at some levels, and what the spread tells about errors."""
+    about = (
+        "sigma_bar and error rate without noise and at its most; correlation: Spearman's, between both over the levels;"
+        " AUROC of high sigma_bar, and by low confidence, for the errors among the inputs of all levels together;"
+        " parts right: accuracy of single patches, draws or members without noise."
+        " ± half the 95 % interval over examples and seeds, * where that of the difference excludes zero"
+    )
+    return {
+        "sweep.md": markdown(SWEEP_COLUMNS, sweep_lines(metrics), f"Means over {origin}.").encode(),
+        "spread.md": markdown(PROXY_COLUMNS, proxy_lines(job.run.proxy), f"{about}; {origin}.").encode(),
+    }
+
+
+def published_study(job: Job, origin: str) -> dict[str, bytes]:
+    """Both ensembles at some levels."""
+    lines = study_lines(job.run.study_intervals, study.COMPARED)
+    note = f"{len(job.seeds)} members; ± half the 95 % interval over examples; {origin}."
+    return {"ensemble-study.md": markdown(["level", "method", *study.COMPARED], lines, note).encode()}
 
 
 def commands(job: Job) -> list[str]:
