@@ -24,7 +24,7 @@ from vbs_cli.stages.caches import Pass
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.proxy import COLUMNS as PROXY_COLUMNS
 from vbs_cli.stages.proxy import proxy_table
-from vbs_cli.stages.scoring import Cell, Fitted, cells_of, fingerprint, scored_cells
+from vbs_cli.stages.scoring import Cell, Fitted, cells_of, fingerprints, scored_cells
 
 Row = dict[str, Any]
 KEYS = ["noise", "level", "seed", "method"]
@@ -104,7 +104,7 @@ def labelled(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
 def metrics_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
     """One row per noise, level, seed, method and metric; what was scored before is taken over."""
     cells = cells_of(job, fitted, passes)
-    marks = {cell.name: fingerprint(job, fitted, cell) for cell in cells}
+    marks = fingerprints(job, fitted, cells)
     table, known = earlier_table(job, layout.METRICS, SCORE_COLUMNS)
     todo = [cell for cell in cells if known.get(cell.name) != marks[cell.name]]
     kept = [(c.at.noise, c.at.level, c.seed, c.method) for c in cells if known.get(c.name) == marks[c.name]]
@@ -152,11 +152,9 @@ def replicates_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
 
     They are paired, since every method is drawn the same examples and seeds, and so one alone can be made again.
     """
-    groups = methods_of(cells_of(job, fitted, shown_passes(passes)))
-    marks = {
-        name: files.sha256_of_json([fingerprint(job, fitted, cell) for cell in cells])[:16]
-        for name, cells in groups.items()
-    }
+    every = cells_of(job, fitted, shown_passes(passes))
+    groups, of_cell = methods_of(every), fingerprints(job, fitted, every)
+    marks = {name: files.sha256_of_json([of_cell[cell.name] for cell in cells]) for name, cells in groups.items()}
     tensors, known = earlier_replicates(job)
     kept = {name: tensors[name] for name in groups if known.get(name) == marks[name]}
     found = dict(kept)

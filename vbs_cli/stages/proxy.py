@@ -52,7 +52,8 @@ def proxy_table(
                 rows += [{**keys, "quantity": name, **asdict(found)} for name, found in proxy(courses).items()]
             task.advance(1)
     kept = earlier[earlier["noise"].isin(set(groups) - set(todo))]
-    table = pd.concat([kept, pd.DataFrame(rows, columns=list(COLUMNS))]) if rows else kept
+    made = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.concat([kept, made]) if len(kept) and rows else kept if len(kept) else made
     return table.sort_values("noise", kind="stable", ignore_index=True), marks
 
 

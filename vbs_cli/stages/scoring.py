@@ -70,11 +70,19 @@ def cells_of(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> list[Cell]:
     ]
 
 
-def fingerprint(job: Job, fitted: Fitted, cell: Cell) -> str:
-    """Of everything that a cell's scores depend on."""
-    made_from = [job.run.store.sha256(p.name) for p in cell.passes]
-    method = fitted[cell.seed][cell.method]
-    return files.sha256_of_json([__version__, list(METRICS), cell.method, asdict(method), made_from])[:16]
+def fingerprints(job: Job, fitted: Fitted, cells: Iterable[Cell]) -> dict[str, str]:
+    """Of everything that a cell's scores depend on, by its name."""
+    methods = {
+        (seed, name): files.sha256_of_json(asdict(method))
+        for seed, of_seed in fitted.items()
+        for name, method in of_seed.items()
+    }
+    shared = [__version__, list(METRICS)]
+    marks = {}
+    for cell in cells:
+        made_from = [job.run.store.sha256(p.name) for p in cell.passes]
+        marks[cell.name] = files.sha256_of_json([*shared, methods[cell.seed, cell.method], made_from])[:16]
+    return marks
 
 
 def scored_cells(job: Job, fitted: Fitted, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Scored]]:
