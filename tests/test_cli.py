@@ -158,6 +158,8 @@ def test_plot_and_report_say_where_the_files_are(workplace, vbs):
     assert "over 70 examples and 2 seeds; data: radio, simulated (sines)." in results
     differences = (workplace / "shown" / "differences.md").read_text()
     assert "| gaussian 0.50 | vbs | " in differences
+    assert "| gaussian | 0.50 | vbs | " in (workplace / "shown" / "sweep.md").read_text()
+    assert "| speckle | draws | " in (workplace / "shown" / "spread.md").read_text()
 
 
 @pytest.mark.parametrize(

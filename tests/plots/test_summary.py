@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 
 from vbs_cli.plots import Tables
-from vbs_cli.plots.summary import SCORES, plus_minus, summary
+from vbs_cli.plots.summary import (
+    SCORES,
+    SWEEP_COLUMNS,
+    plus_minus,
+    proxy_lines,
+    some_levels,
+    study_differences,
+    study_lines,
+    summary,
+    sweep_lines,
+)
 
 MakeTables = Callable[..., Tables]
 
@@ -72,3 +82,62 @@ def test_an_empty_table_gives_an_empty_summary_with_all_columns(make_tables: Mak
 )
 def test_plus_minus(mean: float, std: float, digits: int, text: str) -> None:
     assert plus_minus(mean, std, digits) == text
+
+
+def test_some_levels_reach_from_the_first_to_the_last() -> None:
+    rows = pd.DataFrame({"level": [i / 59 for i in range(60)] * 2})
+    levels = some_levels(rows)
+    assert len(levels) == 6
+    assert (levels[0], levels[-1]) == (0, 1)
+    assert some_levels(rows[rows["level"] < 0.02]) == [0, 1 / 59]
+
+
+def test_a_sweep_s_table_has_means_over_seeds_at_some_levels(make_tables: MakeTables) -> None:
+    metrics = make_tables(n_seeds=3, n_levels=11).metrics
+    metrics = metrics[metrics["metric"].isin(SWEEP_COLUMNS)]
+    lines = sweep_lines(metrics)
+    assert all(len(line) == len(SWEEP_COLUMNS) for line in lines)
+    noise, level, method, accuracy, *_ = lines[-1]
+    chosen = metrics[(metrics["noise"] == noise) & (metrics["method"] == method) & (metrics["metric"] == "accuracy")]
+    expected = statistics.fmean(chosen[chosen["level"].round(2) == float(level)]["value"])
+    assert accuracy == f"{expected:.3f}"
+    assert "clean" not in {line[0] for line in lines}
+
+
+def test_the_spread_s_table_stars_a_difference_whose_interval_excludes_zero() -> None:
+    quantities = ("sigma_clean", "sigma_most", "error_clean", "error_most", "rank_correlation", "auroc_sigma")
+    names = (*quantities, "auroc_confidence", "patch_accuracy")
+    rows = [{"quantity": name, "value": 0.5, "low": 0.4, "high": 0.6} for name in names]
+    rows.append({"quantity": "rank_correlation", "value": math.nan, "low": math.nan, "high": math.nan})
+    gains = {"gaussian": (-0.2, -0.3, -0.1), "speckle": (-0.2, -0.5, 0.1)}
+    table = pd.DataFrame(
+        [
+            {"noise": noise, "model": "conventional", **row}
+            for noise, gain in gains.items()
+            for row in [*rows, {"quantity": "auroc_gain", **dict(zip(("value", "low", "high"), gain, strict=True))}]
+        ]
+    )
+    starred, plain = proxy_lines(table)
+    assert starred[:4] == ["gaussian", "patches", "0.50 to 0.50", "0.50 to 0.50"]
+    assert starred[4] == "-"  # no correlation
+    assert starred[5:] == ["0.50 ± 0.10", "0.50 ± 0.10", "-0.20 *", "0.50"]
+    assert plain[7] == "-0.20"
+
+
+def test_a_study_s_tables_have_both_methods_at_some_levels() -> None:
+    rows = [
+        {
+            "level": level,
+            "method": method,
+            "baseline": baseline,
+            "metric": "ece",
+            "value": v,
+            "low": v - 1,
+            "high": v + 1,
+        }
+        for level in (0.0, 0.35, 0.7)
+        for method, baseline, v in (("a", "", 3.0), ("b", "", 1.0), ("b", "a", -2.0), ("a", "b", 2.0))
+    ]
+    table = pd.DataFrame(rows)
+    assert study_lines(table, ["ece"])[:2] == [["0.00", "a", "3.000 ± 1.000"], ["0.00", "b", "1.000 ± 1.000"]]
+    assert study_differences(table, "a", ["ece"])[-1] == ["0.70", "-2.000 [-3.000, -1.000] *"]

@@ -19,11 +19,16 @@ LETTERS_PER_INCH = 19  # of SMALL text in DejaVu Sans, with room to spare
 LONGEST_SOURCE = 240  # letters; a longer name is cut so that the figure keeps its place
 
 
+def sheet(size: tuple[float, float]) -> Figure:
+    """An empty one of so many inches."""
+    return Figure(figsize=size, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
+
+
 def panels(
     n_rows: int, n_columns: int, *, size: tuple[float, float], ratios: Sequence[float] | None = None
 ) -> tuple[Figure, list[list[Axes]]]:
     """An empty sheet with a grid of panels that share the x axis by column and the y axis by row."""
-    figure = Figure(figsize=size, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
+    figure = sheet(size)
     grid = figure.subplots(n_rows, n_columns, sharex="col", sharey="row", squeeze=False, height_ratios=ratios)
     axes: list[list[Axes]] = grid.tolist()
     for row in axes:

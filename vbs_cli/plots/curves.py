@@ -125,5 +125,8 @@ def level_grid(rows: pd.DataFrame, quantities: Mapping[str, str]) -> Figure:
 
 def start_at_zero(ax: Axes) -> None:
     """Let the y axis begin at zero, a hair lower so that markers there stay whole."""
+    # As if zero were among the data: for values close to each other the margin above would shrink to nothing.
+    ax.update_datalim([(0, 0)], updatex=False)
+    ax.autoscale_view(scalex=False)
     top = ax.get_ylim()[1]
     ax.set_ylim(-0.04 * top, top)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN, MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
 from vbs_cli.plots.base import FIGURES, Tables, in_order, require
-from vbs_cli.plots.canvas import PAGE, footnote, legend_above, name_axes, plain, title
+from vbs_cli.plots.canvas import PAGE, footnote, legend_above, name_axes, plain, sheet, title
 from vbs_cli.plots.curves import LEVEL, band_note, draw_methods, same_curves, same_note, start_at_zero
 from vbs_cli.plots.style import BLACK, FAINT, MARKER_SIZE, method_style
 
@@ -34,7 +33,7 @@ def ensemble_study(tables: Tables) -> Figure:
     study = require(tables.study, "ensemble study", hint=STUDY)
     noise = in_order(study["noise"])[0]
     rows = study[study["noise"] == noise]
-    figure = Figure(figsize=(PAGE, 4.2), facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
+    figure = sheet((PAGE, 4.2))
     axes = [figure.add_subplot(2, 3, place) for place in range(1, 7)]
     for ax in axes:
         plain(ax)
@@ -63,8 +62,6 @@ def draw_quantities(axes: Sequence[Axes], rows: pd.DataFrame, level: str) -> lis
         followers = same_curves(of_metric)
         notes += same_note(metric, followers)
         draw_methods(ax, of_metric, followers)
-        # Zero counts as data, so that the margin above does not shrink to nothing for values close to each other.
-        ax.update_datalim([(0, 0)], updatex=False)
         start_at_zero(ax)
         name_axes([[ax]], x=level, y=[name])
     return notes
