@@ -30,12 +30,23 @@ def test_the_transcript_shows_the_published_differences():
         assert re.search(r"\s+".join(map(re.escape, [method, *scores])), README), method
 
 
-@pytest.mark.parametrize("name", ["radio/costs.md", "kernels.md", "all-methods.md", "noise.md", "training.md"])
+TABLES = ["radio/costs.md", "kernels.md", "all-methods.md", "noise.md", "training.md", "sweep.md"]
+
+
+@pytest.mark.parametrize("name", [*TABLES, "librispeech/ensemble-study.md"])
 def test_tables_stand_as_they_were_published(name):
     lines = (PUBLISHED / name).read_text(encoding="utf-8").splitlines()
     table = [line for line in lines if line.startswith("|")]
-    assert len(table) > 5
+    assert len(table) >= 5
     assert all(line in README.splitlines() for line in table)
+
+
+@pytest.mark.parametrize("folder", ["radio", "radio-captures", "librispeech", "cifar10"])
+def test_what_the_spread_tells_stands_as_it_was_published(folder):
+    told = [row for row in rows(PUBLISHED / folder / "spread.md") if row[1] == "patches"]
+    assert len(told) >= 2
+    for row in told:
+        assert f" | {' | '.join(row)} |\n" in README, row
 
 
 def test_every_picture_and_file_that_the_readme_names_is_there():

@@ -22,7 +22,7 @@ def test_both_ways_give_the_same_scores_and_the_run_is_left_alone(workplace):
     assert [row["kernel"] for row in rows] == ["a level of a seed", "noise, caching, metrics", "another alpha"]
     assert rows[0]["apart"] < 1e-9
     assert all(row["ratio"] == pytest.approx(row["rival_ms"] / row["ours_ms"]) for row in rows)
-    assert rows[1]["rival_ms"] > rows[1]["ours_ms"]  # some of the time was spent in layers
+    assert rows[1]["rival_ms"] > rows[1]["ours_ms"]  # some of the time was spent in networks
     assert all(len(line) == len(KERNEL_COLUMNS) for line in kernel_lines(rows))
 
 
@@ -41,7 +41,7 @@ def test_the_other_way_runs_the_network_for_every_method_and_score(workplace):
     assert sum(passes) == 4 * 6 * 70
 
 
-def test_a_stopwatch_tells_layers_from_the_rest():
+def test_a_stopwatch_tells_networks_from_the_rest():
     class Slow(nn.Module):
         def forward(self, x):
             time.sleep(0.02)
@@ -51,11 +51,11 @@ def test_a_stopwatch_tells_layers_from_the_rest():
     with watch.running():
         nn.Sequential(Slow(), nn.Sequential(Slow()))(torch.ones(1))
         time.sleep(0.02)
-    inside, outside = watch.layers, watch.whole - watch.layers
+    inside, outside = watch.networks, watch.whole - watch.networks
     assert inside >= 0.04
     assert outside >= 0.02
     Slow()(torch.ones(1))
-    assert watch.layers == inside  # no hook stays behind
+    assert watch.networks == inside  # no hook stays behind
 
 
 def test_what_cannot_be_measured_is_refused(workplace):

@@ -36,15 +36,16 @@ METHOD = "vbs"  # the one that is scored again with another alpha
 
 @dataclass
 class Stopwatch:
-    """Seconds that some work took, and of those the ones inside the layers of networks."""
+    """Seconds that some work took, and of those the ones inside networks."""
 
     whole: float = 0.0
-    layers: float = 0.0
+    networks: float = 0.0
+    _depth: int = 0
     _begun: float = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Time the block, and by hooks every layer that runs in it."""
+        """Time the block, and by hooks every call of a network in it, whose layers are calls within the call."""
         hooks = register_module_forward_pre_hook(self._begin), register_module_forward_hook(self._end)
         start = time.perf_counter()
         try:
@@ -55,11 +56,14 @@ class Stopwatch:
                 hook.remove()
 
     def _begin(self, module: nn.Module, inputs: Any) -> None:
-        self._begun = time.perf_counter()  # that of the innermost layer stands when a layer ends
+        if self._depth == 0:
+            self._begun = time.perf_counter()
+        self._depth += 1
 
     def _end(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        if next(module.children(), None) is None:
-            self.layers += time.perf_counter() - self._begun
+        self._depth -= 1
+        if self._depth == 0:
+            self.networks += time.perf_counter() - self._begun
 
 
 def bench_sweep(job: Job, *, levels: int = LEVELS) -> list[dict[str, Any]]:
@@ -82,7 +86,7 @@ def bench_sweep(job: Job, *, levels: int = LEVELS) -> list[dict[str, Any]]:
     apart = max(abs(float(cells.loc[key]) - value) for key, value in scores.items())
     seeds, steps, methods = len(here.seeds), len(grid) - 1, len(here.run.settings.methods)
     size = f"{seeds} seeds, {steps} levels, {methods} methods"
-    rest = sweeping.whole - sweeping.layers
+    rest = sweeping.whole - sweeping.networks
     return [
         row("a level of a seed", f"{methods} methods, all metrics", f"a pass per method for {len(SCORES)} metrics",
             sweeping.whole / seeds / steps, seconds, apart),
