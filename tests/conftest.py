@@ -58,6 +58,12 @@ def small_preparation(source="simulated (sines)"):
     )
 
 
+def pytest_configure():
+    """Commands that the tests start must hear Ctrl-C, also where the tests themselves run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(autouse=True)
 def few_threads():
     """Small tensors gain nothing from threads, and busy machines lose by them."""

@@ -15,7 +15,7 @@ from vbs_cli.errors import InvalidInput, UnknownName
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots import FIGURES
 from vbs_cli.run import layout
-from vbs_cli.stages import plot
+from vbs_cli.stages import caches, plot
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.study import Plan, at_ranks, study
 
@@ -109,8 +109,6 @@ def test_differences_have_paired_intervals(studied):
 
 
 def test_the_study_runs_the_members_alone_and_only_where_they_are_not_cached(workplace, monkeypatch):
-    from vbs_cli.stages import caches
-
     seen = []
     real = caches.run_walk
     monkeypatch.setattr(caches, "run_walk", lambda *words: seen.extend(words[3]) or real(*words))
@@ -135,7 +133,7 @@ def test_again_it_is_up_to_date_and_another_option_makes_it_anew(studied, no_net
     assert isinstance(fitted["vbs-ensemble"]["beta"], float)
 
 
-def test_a_spread_of_the_run_s_own_does_not_make_the_study_run_networks_again(workplace, monkeypatch):
+def test_a_spread_of_the_run_s_own_does_not_make_the_study_run_networks_again(workplace):
     settings = replace(SMALL, options={"vbs": {"spread": "softmax"}})
     job = job_in(workplace, settings)
     study(job, PLAN)

@@ -258,7 +258,7 @@ def test_the_spread_is_measured_against_the_errors_with_intervals(made):
     assert (known["value"] <= known["high"] + 1e-12).all()
 
 
-def test_another_noise_leaves_what_is_known_of_the_first(workplace, monkeypatch):
+def test_another_noise_leaves_what_is_known_of_the_first(workplace):
     job = job_in(workplace)
     before = job.run.proxy
     clean_caches(job)
