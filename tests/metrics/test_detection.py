@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from tests.metrics.samples import predictions
-from vbs_cli import error_detection, score
+from vbs_cli import error_detection, score, scored
 from vbs_cli.errors import InvalidInput, NotFinite
+from vbs_cli.metrics import risk_coverage
 
 
 def doubts(n=300, seed=0, levels=None):
@@ -106,3 +107,50 @@ def test_the_registered_metrics_rank_by_confidence_entropy_and_sigma():
 def test_nonsense_is_refused(doubt, errors, kind):
     with pytest.raises(kind):
         error_detection(doubt, errors)
+
+
+def risks_written_out(confidence, errors, points):
+    """The mean error among the first k, where of a group of equals that is cut a share counts."""
+    n = len(errors)
+    risks = []
+    for step in range(1, points + 1):
+        room = kept = math.ceil(step * n / points)
+        found = 0.0
+        for level in sorted(set(confidence), reverse=True):
+            group = errors[confidence == level]
+            taken = min(room, len(group))
+            found += taken * group.mean()
+            room -= taken
+        risks.append(found / kept)
+    return risks
+
+
+@pytest.mark.parametrize("digits", [None, 1, 0])
+@pytest.mark.parametrize("points", [1, 7, 50, 500, 1000])
+def test_risk_coverage_is_the_error_rate_among_the_most_confident(digits, points):
+    probs, labels = predictions()
+    if digits is not None:  # two classes, so that rounded probabilities still sum to one
+        first = torch.round(probs[:, :1] * 0.98 + 0.01, decimals=digits)
+        probs, labels = torch.cat([first, 1 - first], dim=1), (labels > 0).long()
+    coverage, risk = risk_coverage(scored(probs, labels), points)
+    errors = (probs.max(1).indices != labels).double().numpy()
+    assert coverage.dtype == risk.dtype == torch.float64
+    assert coverage.tolist() == pytest.approx([k / points for k in range(1, points + 1)])
+    assert risk.tolist() == pytest.approx(risks_written_out(probs.amax(1).numpy(), errors, points), abs=1e-12)
+    assert risk[-1] == pytest.approx(errors.mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_with_a_point_per_example_the_mean_risk_is_aurc(ties):
+    probs, labels = predictions()
+    if ties:
+        probs = probs[torch.arange(500) // 10 * 10]
+    _, risk = risk_coverage(scored(probs, labels), 500)
+    assert float(risk.mean()) == pytest.approx(score(probs, labels, metrics=["aurc"])["aurc"], abs=1e-12)
+
+
+def test_risk_is_zero_where_all_is_right_and_one_where_all_is_wrong():
+    probs, _ = predictions()
+    right = probs.argmax(1)
+    assert risk_coverage(scored(probs, right))[1].tolist() == [0.0] * 50
+    assert risk_coverage(scored(probs, (right + 1) % 6))[1].tolist() == [1.0] * 50

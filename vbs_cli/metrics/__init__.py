@@ -2,7 +2,7 @@
 
 from vbs_cli.metrics.base import METRICS, SCORES, Metric, Scored, score, scored, values_of
 from vbs_cli.metrics.bootstrap import Bootstrap, Interval, bootstrap
-from vbs_cli.metrics.detection import error_detection
+from vbs_cli.metrics.detection import error_detection, risk_coverage
 from vbs_cli.metrics.reliability import ReliabilityBins, reliability_bins
 from vbs_cli.registry import load_submodules
 
@@ -19,6 +19,7 @@ __all__ = [
     "bootstrap",
     "error_detection",
     "reliability_bins",
+    "risk_coverage",
     "score",
     "scored",
     "values_of",

@@ -126,6 +126,21 @@ def aurc(s: Scored) -> Tensor:
     return area_under_risk(by(s, "confidence"))
 
 
+def risk_coverage(s: Scored, points: int = 50) -> tuple[Tensor, Tensor]:
+    """Error rates among the most confident shares 1/points, 2/points, ... of the sample: (points,), (points,).
+
+    A share c of N examples is the first ceil(c N). Among examples of equal confidence each counts as their mean error,
+    as in random order, so with a point per example the mean of the rates is `aurc`.
+    """
+    examples = len(s.labels)
+    _, place, sizes = torch.unique(-s.confidence, return_inverse=True, return_counts=True)
+    errors = torch.bincount(place, weights=1 - s.correct, minlength=len(sizes))
+    expected = (errors / sizes).repeat_interleave(sizes).cumsum(0)
+    steps = torch.arange(1, points + 1)
+    kept = -(-steps * examples // points)  # whole numbers: a rounding error never makes a share one example larger
+    return steps.double() / points, expected[kept - 1] / kept
+
+
 @METRICS.register("auroc_confidence")
 def auroc_confidence(s: Scored) -> Tensor:
     """AUROC of low confidence for errors."""
