@@ -33,6 +33,7 @@ def tables(
     dataset: str = "radio",
     source: str = "simulated (vbs radio simulator, seed 0)",
     n_classes: int = K,
+    shape: tuple[int, ...] = (2, 64),
 ) -> Tables:
     """The tables of one run, with `dataset` and `source` in front; the study has an ensemble per seed."""
     frames = (
@@ -41,6 +42,12 @@ def tables(
         training_table(n_seeds),
         metrics_table(n_seeds, noises, n_levels, tuple(ENSEMBLES)).query("noise != 'clean'"),
         distributions_table(noises, n_levels, n_classes),
+        intervals_table(metrics_table(n_seeds, noises, n_levels, methods), n_levels),
+        proxy_table(noises),
+        coverage_table(n_seeds, noises, methods),
+        examples_table(noises, shape),
+        bench_table(methods),
+        intervals_table(metrics_table(n_seeds, noises, n_levels, tuple(ENSEMBLES)), n_levels, every=True),
     )
     for frame in frames:
         frame.insert(0, "dataset", dataset)
@@ -76,6 +83,9 @@ def scores(seed: int, method: str, power: float) -> dict[str, float]:
         "kl_uniform": math.log(K) - entropy,
         "sigma_bar": 1.5 + 1.2 * power + 3 * wobble,
         "patch_accuracy": 0.3 * accuracy,
+        "aurc": (1 - accuracy) / 2,
+        **dict.fromkeys(("auroc_confidence", "auroc_entropy", "auroc_sigma"), 0.5 + 0.4 * accuracy),
+        "fpr95_confidence": 1 - accuracy / 2,
     }
 
 
@@ -117,3 +127,72 @@ def distributions_table(noises: Sequence[str], n_levels: int, n_classes: int) ->
         rows += [(*where, index, probability) for index, probability in enumerate((weights / weights.sum()).tolist())]
     columns = ["method", "noise", "level", "example", "rank", "label", "class", "probability"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def intervals_table(metrics: pd.DataFrame, n_levels: int, *, every: bool = False) -> pd.DataFrame:
+    """Clean data and the middle level of each noise (or every level): means over seeds, 0.01 to either side.
+
+    Differences are 0.004 to either side; those of equal values are no interval at all.
+    """
+    levels = np.linspace(0, 1, n_levels).tolist()
+    middle = min((level for level in levels if level > 0), key=lambda level: abs(level - 0.5), default=0.0)
+    shown = metrics[(metrics["noise"] == "clean") | (metrics["level"] == middle)]
+    shown = metrics[metrics["noise"] != "clean"] if every else shown
+    rows = []
+    for (noise, level, metric), group in shown.groupby(["noise", "level", "metric"], sort=False):
+        means = group.groupby("method", sort=False)["value"].mean()
+        for method, value in means.items():
+            rows.append((noise, level, method, "", metric, value, value - 0.01, value + 0.01))
+            for other in means.index.drop(method):
+                apart = value - means[other]
+                room = 0.004 if apart else 0.0
+                rows.append((noise, level, method, other, metric, apart, apart - room, apart + room))
+    columns = ["noise", "level", "method", "baseline", "metric", "value", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def proxy_table(noises: Sequence[str]) -> pd.DataFrame:
+    """A spread that rises with the noise and finds errors a little worse than confidence does."""
+    values = {
+        **{"sigma_clean": 1.5, "sigma_most": 2.7, "error_clean": 0.05, "error_most": 0.9, "rank_correlation": 0.98},
+        **{"auroc_sigma": 0.7, "auroc_confidence": 0.8, "auroc_gain": -0.1, "patch_accuracy": 0.28},
+    }
+    rows = [
+        (noise, model, quantity, value, value - 0.02, value + 0.02)
+        for noise, model in itertools.product(noises, ("conventional", "dropout"))
+        for quantity, value in values.items()
+    ]
+    return pd.DataFrame(rows, columns=["noise", "model", "quantity", "value", "low", "high"])
+
+
+def coverage_table(n_seeds: int, noises: Sequence[str], methods: Sequence[str]) -> pd.DataFrame:
+    """Risk that grows with coverage, more so under noise."""
+    conditions = [("clean", 0.0), *((noise, 0.6) for noise in noises)]
+    rows = [
+        (seed, method, noise, level, share, (0.1 + level) * share / SMOOTHING.get(method, 1.3) + 0.005 * seed)
+        for seed, method, (noise, level) in itertools.product(range(n_seeds), methods, conditions)
+        for share in np.linspace(0.02, 1, 50).tolist()
+    ]
+    return pd.DataFrame(rows, columns=["seed", "method", "noise", "level", "coverage", "risk"])
+
+
+def examples_table(noises: Sequence[str], shape: tuple[int, ...]) -> pd.DataFrame:
+    """One input, a wave over all its numbers, under noise that is drawn once and scaled."""
+    clean = np.sin(np.linspace(0, 40, math.prod(shape))) * 0.5 + (0.5 if len(shape) == 3 else 0)
+    rows = []
+    for noise, level in itertools.product(noises, (0.0, 0.25, 0.5, 0.75, 1.0)):
+        draw = np.random.default_rng(len(noise)).normal(size=clean.shape)
+        rows.append((noise, level, 7, 3, list(shape), (clean + level * draw).tolist()))
+    return pd.DataFrame(rows, columns=["noise", "level", "example", "label", "shape", "values"])
+
+
+def bench_table(methods: Sequence[str]) -> pd.DataFrame:
+    """MC-dropout costs ten times as much, and is measured in two variants."""
+    rows = []
+    for method in methods:
+        times = 10.0 if method == "mc-dropout" else 1.0
+        for variant in ("paper", "vbs") if times > 1 else ("paper",):
+            memory = times if variant == "paper" else 1.5
+            rows.append((method, variant, 1e7 * memory, memory, 12.0 * times, times, 5e8 * times, times, 128))
+    columns = ["method", "variant", "memory_bytes", "memory_ratio", "latency_ms", "latency_ratio", "flops"]
+    return pd.DataFrame(rows, columns=[*columns, "flops_ratio", "batch"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import matplotlib as mpl
@@ -17,42 +17,75 @@ from vbs_cli.registry import Registry, unknown
 
 @dataclass(frozen=True)
 class Tables:
-    """The tidy tables of one run.
+    """The tidy tables of one run, each after the columns `dataset` and `source`; empty where it was not made.
 
-    metrics: dataset, source, seed, method, noise, level, metric, value
-    reliability: dataset, source, seed, method, bin, lower, upper, count, accuracy, confidence
-    training: dataset, source, seed, model, epoch, loss, accuracy, val_loss, val_accuracy, seconds
-    study: dataset, source, seed (-1), method (ensemble, vbs-ensemble), noise, level, metric, value
-    distributions: dataset, source, method, noise, level, example, rank, label, class, probability
+    metrics: seed, method, noise, level, metric, value
+    reliability: seed, method, bin, lower, upper, count, accuracy, confidence
+    training: seed, model, epoch, loss, accuracy, val_loss, val_accuracy, seconds
+    study: seed (-1), method (ensemble, vbs-ensemble), noise, level, metric, value
+    distributions: method, noise, level, example, rank, label, class, probability
+    intervals: noise, level, method, baseline ("" is none), metric, value, low, high
+    proxy: noise, model, quantity, value, low, high
+    coverage: seed, method, noise, level, coverage, risk
+    examples: noise, level, example, label, shape, values
+    bench: method, variant, memory_bytes, memory_ratio, latency_ms, latency_ratio, flops, flops_ratio, batch
+    study_intervals: as intervals, of the study
 
     `distributions` holds whole predictions, a row per class, of a few examples at every level of the study. `rank`
     is where an example's entropy stands under the deep ensemble at the strongest level: 0.0 lowest, 0.5 median,
-    1.0 highest. Both are empty where no study was made.
+    1.0 highest. `examples` holds one input of the test split at a few levels of every noise: `shape` is (C, L) or
+    (C, H, W), `values` the numbers in that order.
     """
 
-    metrics: pd.DataFrame
-    reliability: pd.DataFrame
-    training: pd.DataFrame
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    reliability: pd.DataFrame = field(default_factory=pd.DataFrame)
+    training: pd.DataFrame = field(default_factory=pd.DataFrame)
     study: pd.DataFrame = field(default_factory=pd.DataFrame)
     distributions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    intervals: pd.DataFrame = field(default_factory=pd.DataFrame)
+    proxy: pd.DataFrame = field(default_factory=pd.DataFrame)
+    coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
+    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    bench: pd.DataFrame = field(default_factory=pd.DataFrame)
+    study_intervals: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def of_methods(self, methods: Sequence[str]) -> Tables:
+        """The same with the rows of these methods alone, in the order that is asked for."""
+
+        def kept(table: pd.DataFrame) -> pd.DataFrame:
+            if "method" not in table or "baseline" in table:
+                return table
+            return pd.concat([table[table["method"] == method] for method in methods])
+
+        return Tables(**{each.name: kept(getattr(self, each.name)) for each in fields(self)})
 
 
-FIGURES: Registry[Callable[[Tables], Figure]] = Registry("figure")
+Drawing = Callable[[Tables], Figure]
+FIGURES: Registry[Drawing] = Registry("figure")
 """The report shows a figure's docstring: first its title, then, after a blank line, how to read it."""
+READS: dict[str, tuple[str, ...]] = {}
+"""The tables that a figure is drawn from, as fields of `Tables`; it is drawn anew when one of them changes."""
+
+
+def drawn(name: str, *reads: str) -> Callable[[Drawing], Drawing]:
+    """Decorator: enter a drawing under its name, with the tables that it reads."""
+    READS[name] = reads
+    return FIGURES.register(name)
+
 
 # No date in the metadata: the same tables give the same bytes.
-METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+FORMATS: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
 def save(figure: Figure, format: str) -> bytes:
     """The figure as the bytes of a file, the same bytes every time; `format` is svg, png (160 dpi) or pdf."""
-    if format not in METADATA:
-        raise unknown("figure format", format, METADATA)
+    if format not in FORMATS:
+        raise unknown("figure format", format, FORMATS)
     settle(figure)
     file = io.BytesIO()
     # TrueType (42) keeps the text of a PDF searchable; journals reject the default Type 3.
     with mpl.rc_context({"svg.hashsalt": "vbs", "svg.fonttype": "path", "pdf.fonttype": 42}):
-        figure.savefig(file, format=format, dpi=160, metadata=METADATA[format])
+        figure.savefig(file, format=format, dpi=160, metadata=FORMATS[format])
     return file.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Lines over a noise level: the mean over seeds with a band, and a grid of quantities by noises."""
+"""Lines over a noise level or another number: the mean over seeds with a band, and a grid by noises."""
 
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ def draw_line(ax: Axes, curve: pd.Series[float], style: Style, *, every: int | t
     )
 
 
-def draw_band(ax: Axes, rows: pd.DataFrame, style: Style, *, place: tuple[int, int] = (0, 1)) -> None:
-    """Mean over seeds against the level as a line, lowest to highest seed as a band.
+def draw_band(
+    ax: Axes, rows: pd.DataFrame, style: Style, *, place: tuple[int, int] = (0, 1), x: str = "level", y: str = "value"
+) -> None:
+    """Mean of `y` over seeds against `x` as a line, lowest to highest seed as a band.
 
-    `place` is (i, n) for the i-th of n lines: their markers stand at different levels, so none hides another.
+    `place` is (i, n) for the i-th of n lines: their markers stand at different `x`, so none hides another.
     """
-    curve = spread(rows, x="level", y="value")
+    curve = spread(rows, x=x, y=y)
     draw_line(ax, curve["mean"], style, every=marks(len(curve), place))
     ax.fill_between(curve.index, curve["min"], curve["max"], color=style.color, alpha=0.15, lw=0)
 
@@ -66,20 +68,24 @@ def marks(n_levels: int, place: tuple[int, int]) -> tuple[int, int]:
     return i * step // n, step
 
 
-def draw_methods(ax: Axes, rows: pd.DataFrame, followers: Mapping[str, str]) -> None:
+def draw_methods(
+    ax: Axes, rows: pd.DataFrame, followers: Mapping[str, str], *, x: str = "level", y: str = "value"
+) -> None:
     """A line per method; one that follows another is shown by its markers on that line."""
     methods = in_order(rows["method"])
-    staggered = bool(followers) or rows["level"].nunique() > FEW_LEVELS
+    staggered = bool(followers) or rows[x].nunique() > FEW_LEVELS
     for i, method in enumerate(methods):
         style = method_style(method)
         if method in followers:
             style = Style(style.label, style.color, style.marker, "none")
-        draw_band(ax, rows[rows["method"] == method], style, place=(i, len(methods)) if staggered else (0, 1))
+        place = (i, len(methods)) if staggered else (0, 1)
+        draw_band(ax, rows[rows["method"] == method], style, place=place, x=x, y=y)
 
 
-def same_curves(rows: pd.DataFrame) -> dict[str, str]:
+def same_curves(rows: pd.DataFrame, *, x: str = "level", y: str = "value") -> dict[str, str]:
     """Methods whose values are those of an earlier method everywhere: {follower: leader}."""
-    wide = rows.pivot_table(index=["noise", "level", "seed"], columns="method", values="value")
+    where = list(dict.fromkeys(["noise", "level", "seed", x]))
+    wide = rows.pivot_table(index=where, columns="method", values=y)
     followers: dict[str, str] = {}
     methods = in_order(rows["method"])
     for i, method in enumerate(methods):

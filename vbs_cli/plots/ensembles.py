@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN, MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
-from vbs_cli.plots.base import FIGURES, Tables, in_order, require
+from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import PAGE, footnote, legend_above, name_axes, plain, sheet, title
 from vbs_cli.plots.curves import LEVEL, band_note, draw_methods, same_curves, same_note, start_at_zero
 from vbs_cli.plots.style import BLACK, FAINT, MARKER_SIZE, method_style
@@ -23,7 +23,7 @@ THINNEST = 1 / 150  # of a panel's width: a bar takes up so much or more, so tha
 MARGIN = 0.02  # of a panel's width, between the y axis and the first class
 
 
-@FIGURES.register("ensemble-study")
+@drawn("ensemble-study", "study", "distributions")
 def ensemble_study(tables: Tables) -> Figure:
     """Deep ensemble and variance-smoothed ensemble under growing noise
 

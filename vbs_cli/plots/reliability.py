@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from vbs_cli.plots.base import FIGURES, Tables, in_order, require
+from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import COLUMN, PAGE, TEXT, footnote, legend_above, name_axes, panels, title
 from vbs_cli.plots.style import FAINT, INK, MARKER_SIZE, Style, method_style
 from vbs_cli.plots.summary import count_seeds, plus_minus
@@ -29,7 +29,7 @@ def filled(tables: Tables) -> pd.DataFrame:
     return require(rows[rows["count"] > 0], "reliability bins", hint="vbs evaluate")
 
 
-@FIGURES.register("reliability")
+@drawn("reliability", "reliability")
 def reliability(tables: Tables) -> Figure:
     """Reliability of all methods
 
@@ -132,7 +132,7 @@ def draw_counts(
     ax.bar(place, counts, width=width * 0.9, color=style.color, alpha=0.55, lw=0)
 
 
-@FIGURES.register("reliability-methods")
+@drawn("reliability-methods", "reliability", "metrics")
 def reliability_methods(tables: Tables) -> Figure:
     """Reliability of each method
 

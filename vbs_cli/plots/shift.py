@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from vbs_cli.plots.base import FIGURES, Tables, in_order, require
+from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import COLUMN, footnote, legend_above, name_axes, panels
 from vbs_cli.plots.curves import LEVEL, band_note, draw_band, level_grid
 from vbs_cli.plots.style import FAINT, noise_style
@@ -21,7 +21,7 @@ def swept(metrics: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     return require(rows.dropna(subset="value"), f"noise sweep with {' or '.join(quantities)}", hint=SWEEP)
 
 
-@FIGURES.register("shift")
+@drawn("shift", "metrics")
 def shift(tables: Tables) -> Figure:
     """Accuracy and entropy under growing noise
 
@@ -31,7 +31,7 @@ def shift(tables: Tables) -> Figure:
     return level_grid(swept(tables.metrics, quantities), quantities)
 
 
-@FIGURES.register("shift-scores")
+@drawn("shift-scores", "metrics")
 def shift_scores(tables: Tables) -> Figure:
     """Calibration and scores under growing noise
 
@@ -46,7 +46,7 @@ def shift_scores(tables: Tables) -> Figure:
     return level_grid(swept(tables.metrics, quantities), quantities)
 
 
-@FIGURES.register("sigma")
+@drawn("sigma", "metrics")
 def sigma(tables: Tables) -> Figure:
     """Spread between patches under growing noise
 

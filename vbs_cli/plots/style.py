@@ -61,6 +61,7 @@ NOISES = {
     "gaussian": Style("gaussian", BLUE, "o", "-"),
     "speckle": Style("speckle", VERMILLION, "s", "--"),
     "affine": Style("affine", GREEN, "^", "-."),
+    "affine-no-zoom": Style("affine-no-zoom", SKY, "P", DASH_DOT_DOT),
     "elastic": Style("elastic", PURPLE, "D", ":"),
     "salt-and-pepper": Style("salt-and-pepper", ORANGE, "v", LONG_DASH),
 }

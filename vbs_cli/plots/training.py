@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vbs_cli.plots.base import FIGURES, Tables, in_order, require
+from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, panels, title
 from vbs_cli.plots.curves import draw_line, seeds_note, spread
 from vbs_cli.plots.style import BLUE, ORANGE, Style
@@ -17,7 +17,7 @@ VALIDATION = Style("validation", ORANGE, "s", "--")
 ROWS = {"loss": "loss (nats)", "accuracy": "accuracy"}
 
 
-@FIGURES.register("training")
+@drawn("training", "training")
 def training(tables: Tables) -> Figure:
     """Training and validation per epoch
 

@@ -51,6 +51,11 @@ class Run:
         return self.table(layout.PROXY)
 
     @property
+    def coverage(self) -> pd.DataFrame:
+        """dataset, source, seed, method, noise, level, coverage, risk: errors among the most confident predictions."""
+        return self.table(layout.COVERAGE)
+
+    @property
     def study_metrics(self) -> pd.DataFrame:
         """Of the ensemble study, with the columns of `metrics`."""
         return self.table(layout.STUDY_METRICS)

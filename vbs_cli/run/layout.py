@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 SETTINGS = "run.toml"
 DATASET = "dataset.json"  # what the data of the run are, so that it can be read without them
 METHODS = "methods.json"
@@ -10,6 +12,8 @@ RELIABILITY = "reliability.parquet"
 INTERVALS = "intervals.parquet"
 REPLICATES = "replicates.safetensors"  # what the intervals are taken from
 PROXY = "proxy.parquet"
+COVERAGE = "coverage.parquet"
+EXAMPLES = "examples.parquet"
 STUDY_METHODS = "studies/ensemble/methods.json"
 STUDY_METRICS = "studies/ensemble/metrics.parquet"
 STUDY_INTERVALS = "studies/ensemble/intervals.parquet"
@@ -48,8 +52,9 @@ def logits(seed: int, model: str, split: str, noise: str = CLEAN, level: float =
     return f"logits/seed-{seed}/{model}/{split if noise == CLEAN else f'{noise}-{level_label(level)}'}.safetensors"
 
 
-def figure(name: str, format: str) -> str:
-    return f"figures/{name}.{format}"
+def figure(name: str, format: str, methods: Sequence[str] = ()) -> str:
+    """`figures/shift.svg`; of some methods alone `figures/shift.vbs+temperature.svg`, so that it replaces nothing."""
+    return f"figures/{'.'.join([name, *filter(None, ['+'.join(methods)]), format])}"
 
 
 def level_label(level: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vbs_cli import files
-from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, values_of
+from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, risk_coverage, values_of
 from vbs_cli.metrics.reliability import bins_of
 from vbs_cli.plots.summary import Condition, conditions
 from vbs_cli.run import Recipe, formats, layout
@@ -46,6 +46,7 @@ def targets(job: Job) -> list[Target]:
         (layout.REPLICATES, made_from(shown, labels, layout.METHODS)),
         (layout.INTERVALS, made_from([], labels, layout.REPLICATES)),
         (layout.RELIABILITY, made_from(clean, bins, layout.METHODS)),
+        (layout.COVERAGE, made_from(shown, job.labels(), layout.METHODS)),
         (layout.PROXY, made_from(passes, {**job.labels(), "ensemble": job.has_ensemble})),
     ]
 
@@ -75,6 +76,7 @@ def evaluate(job: Job) -> pd.DataFrame:
         layout.REPLICATES: replicates_bytes,
         layout.INTERVALS: intervals_bytes,
         layout.RELIABILITY: reliability_bytes,
+        layout.COVERAGE: coverage_bytes,
         layout.PROXY: proxy_bytes,
     }
     for name, recipe in targets(job):
@@ -102,24 +104,46 @@ def labelled(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
 
 
 def metrics_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
-    """One row per noise, level, seed, method and metric; what was scored before is taken over."""
+    """One row per noise, level, seed, method and metric."""
+
+    def rows_of(predictions: Scored) -> Iterator[Row]:
+        for metric, value in values_of(predictions, tuple(METRICS)).items():
+            yield {"metric": metric, "value": value}
+
     cells = cells_of(job, fitted, passes)
+    table, marks = cell_by_cell(job, fitted, cells, layout.METRICS, ["metric", "value"], rows_of, task="scoring")
+    ordered = in_order(with_level_zero(table), job.run.settings.methods, "metric")
+    return formats.table_bytes(labelled(job, ordered[SCORE_COLUMNS]), marks)
+
+
+def cell_by_cell(
+    job: Job,
+    fitted: Fitted,
+    cells: Sequence[Cell],
+    name: str,
+    columns: Sequence[str],
+    rows_of: Callable[[Scored], Iterable[Row]],
+    *,
+    task: str,
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Rows of KEYS and `columns` for each cell; those that the table called `name` holds already are taken over.
+
+    Returns the fingerprints of the cells too, by which the next call knows them.
+    """
     marks = fingerprints(job, fitted, cells)
-    table, known = earlier_table(job, layout.METRICS, SCORE_COLUMNS)
+    table, known = earlier_table(job, name, [*KEYS, *columns])
     todo = [cell for cell in cells if known.get(cell.name) != marks[cell.name]]
     kept = [(c.at.noise, c.at.level, c.seed, c.method) for c in cells if known.get(c.name) == marks[c.name]]
     rows: list[Row] = []
-    with job.progress.task("scoring", len(todo)) as task:
+    with job.progress.task(task, len(todo)) as meter:
         for cell, predictions in scored_cells(job, fitted, todo):
             keys = {"noise": cell.at.noise, "level": cell.at.level, "seed": cell.seed, "method": cell.method}
-            values = values_of(predictions, tuple(METRICS))
-            rows += [{**keys, "metric": metric, "value": value} for metric, value in values.items()]
-            task.advance(1)
+            rows += [{**keys, **row} for row in rows_of(predictions)]
+            meter.advance(1)
         done = f"{len(todo)} of {len(cells)}" if kept else f"{len(cells)}"
-        task.note(f"{done} combinations of method, seed and level")
+        meter.note(f"{done} combinations of method, seed and level")
     taken_over = table.merge(pd.DataFrame(kept, columns=KEYS), on=KEYS) if kept else None
-    table = with_level_zero(pd.concat([taken_over, pd.DataFrame(rows)]))
-    return formats.table_bytes(labelled(job, in_order(table, job.run.settings.methods)), marks)
+    return pd.concat([taken_over, pd.DataFrame(rows)]), marks
 
 
 def earlier_table(job: Job, name: str, columns: Sequence[str]) -> tuple[pd.DataFrame, Mapping[str, str]]:
@@ -130,14 +154,14 @@ def earlier_table(job: Job, name: str, columns: Sequence[str]) -> tuple[pd.DataF
     return formats.table_from(data)[list(columns)], formats.table_notes(data)
 
 
-def in_order(table: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """By noise, level, seed, method (in the order of the run's) and metric."""
+def in_order(table: pd.DataFrame, methods: Sequence[str], last: str) -> pd.DataFrame:
+    """By noise, level, seed, method (in the order of the run's) and a last column."""
     order = {name: position for position, name in enumerate(methods)}
 
     def rank(column: pd.Series[Any]) -> pd.Series[Any]:
         return column.map(order) if column.name == "method" else column
 
-    return table[SCORE_COLUMNS].sort_values([*KEYS, "metric"], key=rank, kind="stable", ignore_index=True)
+    return table.sort_values([*KEYS, last], key=rank, kind="stable", ignore_index=True)
 
 
 def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
@@ -233,6 +257,19 @@ def reliability_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes
         n_bins = job.run.settings.reliability_bins
         rows += reliability_rows(predictions, n_bins, seed=cell.seed, method=cell.method)
     return formats.table_bytes(labelled(job, rows))
+
+
+def coverage_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:
+    """Per seed, method and shown condition: errors among ever more of the most confident predictions."""
+
+    def rows_of(predictions: Scored) -> Iterator[Row]:
+        for coverage, risk in torch.stack(risk_coverage(predictions), 1).tolist():
+            yield {"coverage": coverage, "risk": risk}
+
+    cells, columns = cells_of(job, fitted, shown_passes(passes)), ["coverage", "risk"]
+    table, marks = cell_by_cell(job, fitted, cells, layout.COVERAGE, columns, rows_of, task="risk and coverage")
+    ordered = in_order(table, job.run.settings.methods, "coverage")
+    return formats.table_bytes(labelled(job, ordered[["seed", "method", "noise", "level", *columns]]), marks)
 
 
 def proxy_bytes(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vbs_cli.run import State
 from vbs_cli.run.store import STALE
-from vbs_cli.stages import caches, calibrate, evaluate, plot, report, study, train
+from vbs_cli.stages import caches, calibrate, evaluate, examples, plot, report, study, train
 from vbs_cli.stages.base import Job, Target
 
 
@@ -17,6 +17,7 @@ def plan(job: Job) -> list[Target]:
         calibrate.target(job),
         *evaluate.targets(job),
         *study.targets(job),
+        *examples.targets(job),
         *plot.targets(job),
         report.target(job),
     ]

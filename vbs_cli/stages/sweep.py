@@ -12,6 +12,7 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.stages import caches, networks
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.evaluate import evaluate
+from vbs_cli.stages.examples import keep_examples
 
 
 def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.DataFrame:
@@ -20,6 +21,7 @@ def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.D
     clean = [p for split in networks.CLEAN for p in caches.clean_passes(job, split)]
     networks.ensure(job, caches.noise_passes(job, noises, levels), before=clean)
     metrics = evaluate(replace(job, force=False))
+    keep_examples(job)
     return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
 
 
