@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from vbs_cli.files import told_size
 from vbs_cli.plots import FIGURES, Tables
+from vbs_cli.plots.claims import claims
 from vbs_cli.plots.report import ReportData, flat, render
 
 MakeTables = Callable[..., Tables]
@@ -51,12 +53,13 @@ def data(make_tables: MakeTables) -> ReportData:
         dataset="radio",
         source="simulated (vbs radio simulator, seed 0)",
         tables=tables,
-        figures={name: f'<svg width="518pt" id="{name}"></svg>' for name in FIGURES},
+        figures={name: f'<svg width="518pt" id="{name}"></svg>' for name in FIGURES if name != "cost"},
         settings={"dataset": "radio", "train": {"lr": 0.001, "betas": [0.9, 0.99]}},
         methods={"0": {"vbs": {"alpha": 1.0, "beta": -1.25}}, "1": {"conventional": {}}},
         versions={"python": "3.11.7", "torch": "2.9.0"},
         artifacts=[{"name": "metrics.parquet", "sha256": "ab" * 32, "size": 13_400}],
         commands=["vbs train --dataset radio", "vbs report"],
+        left_out={"cost": "there is no bench.parquet; vbs bench makes it"},
     )
 
 
@@ -65,13 +68,37 @@ def test_the_page_is_well_formed_and_says_everything(data: ReportData) -> None:
     assert page.open == []
     for words in ("Calibration of radio", "train.lr", "0.001", "beta = -1.25", "torch", "2.9.0", "ab" * 32):
         assert words in page.text
-    for words in ("13.4 kB", "vbs train --dataset radio\nvbs report", "3 seeds", "gaussian 0.50", "0.952 ±"):
+    for words in ("13.4 kB", "vbs train --dataset radio\nvbs report", "3 seeds", "gaussian 0.50", "± 0.010"):
         assert words in page.text
 
 
-def test_the_verdict_comes_before_results_and_figures(data: ReportData) -> None:
+def test_the_verdict_comes_first_then_a_table_and_figures_per_question(data: ReportData) -> None:
     text = Page(render(data)).text
-    assert text.index("Under gaussian noise at level 0.50") < text.index("Results") < text.index("Figures")
+    places = [
+        text.index(words)
+        for words in (
+            "lowers ECE under gaussian noise at 0.50",
+            "Can the confidence be believed?",
+            "Reliability of all methods",
+            "And when the inputs get worse?",
+            "Which predictions can be kept?",
+            "What does it cost?",
+            "The paper's claims",
+            "How it was made",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_a_figure_that_could_not_be_drawn_names_the_command(data: ReportData) -> None:
+    assert "Not drawn: there is no bench.parquet; vbs bench makes it." in Page(render(data)).text
+
+
+def test_every_claim_of_the_paper_has_its_mark(data: ReportData) -> None:
+    html = render(data)
+    states = re.findall(r'class="state (seen|not-seen|not-tested)"', html)
+    assert len(states) == len(claims(data.tables, dataset="radio", fitted=data.methods))
+    assert {"seen", "not-tested"} <= set(states)
 
 
 def test_simulated_data_wear_a_badge(data: ReportData) -> None:
@@ -81,16 +108,14 @@ def test_simulated_data_wear_a_badge(data: ReportData) -> None:
     assert "data: radio, authors&#39; radio captures" in real
 
 
-def test_every_figure_is_in_the_page_with_alt_text_and_caption(data: ReportData) -> None:
+def test_every_figure_is_in_the_page_once_with_alt_text_and_caption(data: ReportData) -> None:
     page = Page(render(data))
-    images = page.of("img")
-    assert len(images) == len(data.figures)
-    for image, (name, svg) in zip(images, data.figures.items(), strict=True):
-        prefix, _, code = image["src"].partition(",")
+    images = {image["alt"].removeprefix("Figure: "): image["src"] for image in page.of("img")}
+    assert len(page.of("img")) == len(images) == len(data.figures)
+    for name, svg in data.figures.items():
+        prefix, _, code = images[(FIGURES[name].__doc__ or "").partition("\n")[0]].partition(",")
         assert prefix == "data:image/svg+xml;base64"
         assert base64.b64decode(code).decode() == svg
-        title = (FIGURES[name].__doc__ or "").partition("\n")[0]
-        assert image["alt"] == f"Figure: {title}"
     assert "a box below it is overconfident" in page.text
 
 
@@ -116,31 +141,44 @@ def test_names_from_users_are_escaped(data: ReportData) -> None:
         dataset=EVIL,
         source=EVIL,
         settings={EVIL: {EVIL: EVIL}},
-        methods={EVIL: {EVIL: {EVIL: EVIL}}},
+        methods={"0": {EVIL: {EVIL: EVIL}}},
         versions={EVIL: EVIL},
         artifacts=[{"name": EVIL, "sha256": EVIL, "size": 1}],
         commands=[EVIL],
         figures={EVIL: "<svg/>"},
+        left_out={"cost": EVIL},
     )
     html = render(wicked)
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 10
 
 
-def test_one_seed_is_shown_without_spread(data: ReportData, make_tables: MakeTables) -> None:
+def test_one_seed_is_said_to_tell_nothing_of_other_trainings(data: ReportData, make_tables: MakeTables) -> None:
     page = Page(render(replace(data, tables=make_tables(n_seeds=1, n_levels=3))))
-    assert "±" not in page.text
     assert "1 seed" in page.text
+    assert "one seed tells nothing of other trainings" in page.text
 
 
-def test_the_best_of_each_column_is_bold_and_entropy_never_is(data: ReportData) -> None:
-    html = render(data)
-    rows = re.findall(r'<th scope="row">(?:conventional|temperature|variance|MC).*?</tr>', html)
-    assert len(rows) == 12
-    cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
-    assert not any("<b>" in row[-1] for row in cells)
-    for group in (cells[:4], cells[4:8], cells[8:]):
-        assert all(any("<b>" in row[i] for row in group) for i in range(4))
+def test_only_what_an_interval_supports_is_bold(data: ReportData) -> None:
+    table = data.tables.intervals
+    shown = (table["noise"] == "gaussian") & (table["metric"] == "ece")
+    doubtful = table.assign(low=table["low"].where(~shown, -1.0), high=table["high"].where(~shown, 1.0))
+    bold = [
+        re.findall(r"<b>", gaussian_scores(html, column=4)) for html in (render(data), render(with_(data, doubtful)))
+    ]
+    assert [len(found) for found in bold] == [1, 0]
+    assert "<b>" not in gaussian_scores(render(data), column=6)  # entropy is neither good nor bad
+
+
+def gaussian_scores(html: str, column: int) -> str:
+    """The cells of one column of the scores under gaussian noise."""
+    html = html.partition(">gaussian 0.50</th>")[2]
+    rows = re.findall(r'<th scope="row">(?:conventional|temperature|variance|MC).*?</tr>', html)[:4]
+    return " ".join(re.findall(r"<td>(.*?)</td>", row)[column - 1] for row in rows)
+
+
+def with_(data: ReportData, intervals: pd.DataFrame) -> ReportData:
+    return replace(data, tables=replace(data.tables, intervals=intervals))
 
 
 def test_the_same_data_give_the_same_page(data: ReportData) -> None:

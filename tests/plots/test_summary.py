@@ -11,64 +11,67 @@ import pytest
 
 from vbs_cli.plots import Tables
 from vbs_cli.plots.summary import (
-    SCORES,
+    INTERVAL_COLUMNS,
     SWEEP_COLUMNS,
+    Condition,
+    best_methods,
+    conditions,
+    interval_lines,
     plus_minus,
     proxy_lines,
     some_levels,
     study_differences,
     study_lines,
-    summary,
     sweep_lines,
 )
 
 MakeTables = Callable[..., Tables]
 
 
-def test_summary_agrees_with_plain_python(make_tables: MakeTables) -> None:
-    metrics = make_tables(n_seeds=4, n_levels=6).metrics
-    records = metrics.to_dict("records")
-    for row in summary(metrics).to_dict("records"):
-        noise, _, _ = row["condition"].partition(" ")
-        for score in SCORES:
-            values = [
-                each["value"]
-                for each in records
-                if (each["noise"], each["method"], each["metric"]) == (noise, row["method"], score)
-                and each["level"] == (0.0 if noise == "clean" else 0.4)
-            ]
-            assert len(values) == 4
-            assert row[f"{score}_mean"] == pytest.approx(statistics.fmean(values))
-            assert row[f"{score}_std"] == pytest.approx(statistics.stdev(values))
+def test_clean_comes_first_and_the_level_is_the_nearest_one_measured(make_tables: MakeTables) -> None:
+    metrics = make_tables(n_levels=20, noises=("speckle", "gaussian")).metrics.iloc[::-1]
+    assert [each.name for each in conditions(metrics, level=0.9)] == ["clean", "gaussian 0.89", "speckle 0.89"]
 
 
-def test_clean_comes_first_and_methods_keep_their_order(make_tables: MakeTables) -> None:
-    metrics = make_tables(methods=("vbs", "conventional"), n_levels=3).metrics
-    table = summary(metrics.iloc[::-1].sort_values("method", ascending=False, kind="stable"))
-    assert list(table["condition"].unique()) == ["clean", "speckle 0.50", "gaussian 0.50"]
-    assert list(table["method"]) == ["vbs", "conventional"] * 3
+def test_scores_stand_with_half_their_interval_and_chance_without(make_tables: MakeTables) -> None:
+    tables = make_tables(n_levels=3)
+    at = Condition("gaussian", 0.5)
+    metrics, intervals = at.of(tables.metrics), at.of(tables.intervals)
+    lines = interval_lines(metrics, intervals)
+    assert [line[0] for line in lines] == ["conventional", "temperature", "vbs", "mc-dropout"]
+    row = dict(zip(INTERVAL_COLUMNS, lines[2], strict=True))
+    of_vbs = metrics[metrics["method"] == "vbs"]
+    ece = statistics.fmean(of_vbs[of_vbs["metric"] == "ece"]["value"])
+    chance = statistics.fmean(of_vbs[of_vbs["metric"] == "ece_chance"]["value"])
+    assert row["ece"] == f"{ece:.3f} ± 0.010"
+    assert row["by chance"] == f"{chance:.3f}"
 
 
-def test_the_level_is_the_nearest_one_measured(make_tables: MakeTables) -> None:
-    metrics = make_tables(n_levels=20, noises=("gaussian",)).metrics
-    assert list(summary(metrics, level=0.9)["condition"].unique()) == ["clean", "gaussian 0.89"]
+def differences(*rows: tuple[str, str, float, float, float], metric: str = "ece") -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["method", "baseline", "value", "low", "high"])
+    return table.assign(metric=metric)
 
 
-def test_one_seed_has_no_spread(make_tables: MakeTables) -> None:
-    table = summary(make_tables(n_seeds=1).metrics)
-    assert table["ece_std"].isna().all()
-    assert table["ece_mean"].notna().all()
+def test_the_best_is_marked_only_where_every_interval_supports_it() -> None:
+    ahead = differences(("a", "b", -0.2, -0.3, -0.1), ("b", "a", 0.2, 0.1, 0.3))
+    assert best_methods(ahead, "ece") == {"a"}
+    doubtful = differences(("a", "b", -0.2, -0.5, 0.1), ("b", "a", 0.2, -0.1, 0.5))
+    assert best_methods(doubtful, "ece") == set()
+    one_of_two = pd.concat([ahead, differences(("a", "c", -0.1, -0.3, 0.1), ("c", "a", 0.1, -0.1, 0.3))])
+    assert best_methods(one_of_two, "ece") == set()
 
 
-def test_scores_that_were_not_measured_are_nan(make_tables: MakeTables) -> None:
-    metrics = make_tables().metrics
-    assert summary(metrics[metrics["metric"] != "nll"])["nll_mean"].isna().all()
+def test_more_is_better_for_accuracy_and_nothing_for_entropy() -> None:
+    rows = (("a", "b", -0.2, -0.3, -0.1), ("b", "a", 0.2, 0.1, 0.3))
+    assert best_methods(differences(*rows, metric="accuracy"), "accuracy") == {"b"}
+    assert best_methods(differences(*rows, metric="entropy"), "entropy") == set()
 
 
-def test_an_empty_table_gives_an_empty_summary_with_all_columns(make_tables: MakeTables) -> None:
-    empty: pd.DataFrame = make_tables(n_seeds=1).metrics.iloc[:0]
-    assert list(summary(empty).columns) == list(summary(make_tables().metrics).columns)
-    assert len(summary(empty)) == 0
+def test_methods_that_are_the_same_are_best_together_but_not_alone() -> None:
+    same = [("a", "b", 0.0, 0.0, 0.0), ("b", "a", 0.0, 0.0, 0.0)]
+    assert best_methods(differences(*same), "ece") == set()
+    third = [(m, "c", -0.2, -0.3, -0.1) for m in "ab"] + [("c", m, 0.2, 0.1, 0.3) for m in "ab"]
+    assert best_methods(differences(*same, *third), "ece") == {"a", "b"}
 
 
 @pytest.mark.parametrize(

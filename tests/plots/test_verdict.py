@@ -3,88 +3,118 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import pytest
 
-from vbs_cli.plots.verdict import verdict
+from vbs_cli.plots import Tables
+from vbs_cli.plots.verdict import Verdict, verdict
+
+MakeTables = Callable[..., Tables]
+COLUMNS = ["noise", "level", "method", "baseline", "metric", "value", "low", "high"]
 
 
-def table(ece: Mapping[str, Sequence[float]], sigma: Sequence[float] = (), noise: str = "gaussian") -> pd.DataFrame:
-    """ECE per method and seed at level 0.5 of a noise, and `sigma_bar` at evenly spaced levels."""
+def pair(
+    before: float, after: float, room: float, *, noise: str = "gaussian", level: float = 0.5, metric: str = "ece"
+) -> pd.DataFrame:
+    """Intervals of both methods and of their difference, `room` to either side of it."""
+    apart = after - before
     rows = [
-        (seed, method, noise, 0.5, "ece", value) for method, values in ece.items() for seed, value in enumerate(values)
+        (noise, level, "conventional", "", metric, before, before - 0.1, before + 0.1),
+        (noise, level, "vbs", "", metric, after, after - 0.1, after + 0.1),
+        (noise, level, "vbs", "conventional", metric, apart, apart - room, apart + room),
+        (noise, level, "conventional", "vbs", metric, -apart, -apart - room, -apart + room),
     ]
-    n_seeds = len(ece.get("vbs", ()))
-    for seed, (i, value) in itertools.product(range(n_seeds), enumerate(sigma)):
-        rows.append((seed, "vbs", noise, i / (len(sigma) - 1), "sigma_bar", value))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def rival(method: str, value: float, to_vbs: tuple[float, float], noise: str = "gaussian") -> pd.DataFrame:
+    """A third method with the interval of its difference from the smoothed one."""
+    rows = [
+        (noise, 0.5, method, "", "ece", value, value - 0.1, value + 0.1),
+        (noise, 0.5, method, "vbs", "ece", sum(to_vbs) / 2, *to_vbs),
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def sigmas(values: Sequence[float], noise: str = "gaussian", n_seeds: int = 2) -> pd.DataFrame:
+    """`sigma_bar` of the smoothed model at evenly spaced levels, the same in every seed."""
+    rows = [
+        (seed, "vbs", noise, i / max(len(values) - 1, 1), "sigma_bar", value)
+        for seed, (i, value) in itertools.product(range(n_seeds), enumerate(values))
+    ]
     return pd.DataFrame(rows, columns=["seed", "method", "noise", "level", "metric", "value"])
 
 
-def test_better_in_every_seed() -> None:
-    found = verdict(table({"conventional": [0.29, 0.31, 0.33], "vbs": [0.09, 0.12, 0.15]}))
+def judged(*intervals: pd.DataFrame, sigma: Sequence[float] = ()) -> Verdict:
+    return verdict(sigmas(sigma), pd.concat(intervals))
+
+
+def test_an_interval_below_zero_is_better() -> None:
+    found = judged(pair(0.31, 0.12, 0.05))
     assert found.findings[0].tone == "better"
     assert found.findings[0].text == (
-        "Under gaussian noise at level 0.50 variance-based smoothing lowers ECE "
-        "from 0.310 ± 0.020 to 0.120 ± 0.030 (lower in 3 of 3 seeds)."
+        "Under gaussian noise at 0.50 variance-based smoothing lowers ECE "
+        "from 0.310 to 0.120 (paired difference -0.190 [-0.240, -0.140])."
     )
-    assert "better under gaussian 0.50" in found.lead
+    assert found.lead == (
+        "Variance-based smoothing lowers ECE under gaussian noise at 0.50 "
+        "from 0.310 to 0.120 (paired difference -0.190 [-0.240, -0.140])."
+    )
 
 
-def test_worse_in_every_seed() -> None:
-    found = verdict(table({"conventional": [0.1, 0.1, 0.1], "vbs": [0.2, 0.3, 0.4]}))
+def test_an_interval_above_zero_is_worse() -> None:
+    found = judged(pair(0.1, 0.3, 0.05))
     assert found.findings[0].tone == "worse"
-    assert "raises ECE from 0.100 ± 0.000 to 0.300 ± 0.100 (higher in 3 of 3" in found.findings[0].text
-    assert "worse under gaussian 0.50" in found.lead
+    assert "raises ECE from 0.100 to 0.300" in found.findings[0].text
+    assert found.lead.startswith("Variance-based smoothing raises ECE under gaussian noise at 0.50 from 0.100 to 0.300")
 
 
-def test_seeds_that_disagree_are_mixed_even_if_the_mean_falls() -> None:
-    found = verdict(table({"conventional": [0.3, 0.3, 0.3], "vbs": [0.1, 0.1, 0.31]}))
-    assert found.findings[0].tone == "mixed"
-    assert "mixed effect on ECE" in found.findings[0].text
-    assert "(lower in 2 of 3 seeds)" in found.findings[0].text
-
-
-def test_a_method_that_changes_nothing_is_said_to_change_nothing() -> None:
-    found = verdict(table({"conventional": [0.3, 0.2], "vbs": [0.3, 0.20001]}))
+def test_an_interval_around_zero_tells_no_difference_however_far_the_means_are_apart() -> None:
+    found = judged(pair(0.3, 0.1, 0.25))
     assert found.findings[0].tone == "same"
-    assert "leaves ECE at 0.250" in found.findings[0].text
-    assert "the same under gaussian 0.50" in found.lead
+    assert "ECE is 0.300 without and 0.100 with" in found.findings[0].text
+    assert "no difference can be told (paired difference -0.200 [-0.450, +0.050])" in found.findings[0].text
+    assert found.lead == "Variance-based smoothing makes no difference to ECE under gaussian noise at 0.50."
 
 
-def test_clean_data_have_their_own_sentence() -> None:
-    clean = table({"conventional": [0.1, 0.1], "vbs": [0.2, 0.2]}, noise="clean").assign(level=0.0)
-    noisy = table({"conventional": [0.4, 0.4], "vbs": [0.2, 0.2]})
-    found = verdict(pd.concat([noisy, clean]))
-    assert [each.condition for each in found.findings] == ["clean", "gaussian 0.50"]
-    assert found.findings[0].text.startswith("On clean data variance-based smoothing raises ECE")
-    assert found.lead.endswith("better under gaussian 0.50; worse on clean data.")
+def test_a_difference_that_three_digits_cannot_show_is_none() -> None:
+    assert judged(pair(0.25, 0.2497, 0.0001)).findings[0].tone == "same"
 
 
-def test_the_lead_gathers_conditions_with_the_same_outcome() -> None:
-    ece = {"conventional": [0.4, 0.4], "vbs": [0.2, 0.2]}
-    noises = [table(ece, noise=noise) for noise in ("gaussian", "speckle")]
-    clean = table(ece, noise="clean").assign(level=0.0)
-    lead = verdict(pd.concat([clean, *noises])).lead
-    assert lead.endswith("better on clean data and under gaussian 0.50 and speckle 0.50.")
+def test_the_lead_names_each_outcome_once_and_clean_data_come_first() -> None:
+    found = judged(
+        pair(0.4, 0.2, 0.01), pair(0.4, 0.5, 0.01, noise="speckle"), pair(0.1, 0.1, 0.01, noise="clean", level=0.0)
+    )
+    assert [each.condition for each in found.findings] == ["clean", "gaussian 0.50", "speckle 0.50"]
+    assert found.lead == (
+        "Variance-based smoothing lowers ECE under gaussian noise at 0.50 from 0.400 to 0.200 "
+        "(paired difference -0.200 [-0.210, -0.190]); "
+        "raises ECE under speckle noise at 0.50 from 0.400 to 0.500 (paired difference +0.100 [+0.090, +0.110]); "
+        "on clean data no difference can be told."
+    )
 
 
-def test_one_seed_is_not_dressed_up() -> None:
-    text = verdict(table({"conventional": [0.3], "vbs": [0.1]})).findings[0].text
-    assert text.endswith("from 0.300 to 0.100 (one seed).")
+def test_nll_stands_beside_ece() -> None:
+    found = judged(pair(0.3, 0.1, 0.01), pair(1.5, 1.2, 0.1, metric="nll"))
+    assert "NLL goes from 1.500 to 1.200 (paired difference -0.300 [-0.400, -0.200])." in found.findings[0].details
+    found = judged(pair(0.3, 0.1, 0.01), pair(1.5, 1.2, 0.5, metric="nll"))
+    assert "NLL is 1.500 and 1.200: no difference can be told" in found.findings[0].details
 
 
-def test_only_seeds_with_both_methods_are_compared() -> None:
-    text = verdict(table({"conventional": [0.3, 0.3, 0.3, 0.9], "vbs": [0.1, 0.1, 0.1]})).findings[0].text
-    assert "from 0.300 ± 0.000 to 0.100 ± 0.000 (lower in 3 of 3 seeds)" in text
-
-
-def test_a_better_rival_is_named() -> None:
-    ece = {"conventional": [0.3, 0.3], "vbs": [0.2, 0.2], "mc-dropout": [0.1, 0.1]}
-    assert "that of MC-dropout, 0.100" in verdict(table(ece)).findings[0].details
-    ece["mc-dropout"] = [0.4, 0.4]
-    assert "No other method has a lower ECE here." in verdict(table(ece)).findings[0].details
+def test_a_better_rival_is_named_and_a_doubtful_one_so_called() -> None:
+    both = pair(0.3, 0.2, 0.01)
+    assert (
+        "Lowest ECE here: MC-dropout, 0.100."
+        in judged(both, rival("mc-dropout", 0.1, (-0.2, -0.05))).findings[0].details
+    )
+    doubtful = judged(both, rival("mc-dropout", 0.19, (-0.05, 0.03))).findings[0].details
+    assert "Lowest ECE here: MC-dropout, 0.190, not told from the smoothed one." in doubtful
+    assert (
+        "No other method has a lower ECE here."
+        in judged(both, rival("mc-dropout", 0.4, (0.1, 0.3))).findings[0].details
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,12 +127,19 @@ def test_a_better_rival_is_named() -> None:
     ],
 )
 def test_sigma_bar_is_judged_against_its_clean_value(sigma: list[float], words: str, warned: bool) -> None:
-    found = verdict(table({"conventional": [0.3, 0.3], "vbs": [0.1, 0.1]}, sigma))
+    found = judged(pair(0.3, 0.1, 0.01), sigma=sigma)
     assert words in found.findings[0].details
     assert ("sigma_bar falls under gaussian noise" in found.lead) == warned
 
 
-def test_without_both_methods_there_is_no_verdict() -> None:
-    found = verdict(table({"conventional": [0.3]}))
+def test_one_level_of_one_seed_does_not_hide_a_fall() -> None:
+    falling, other = sigmas([2.0, *[1.0] * 10], n_seeds=2), sigmas([2.0, 2.1, *[1.0] * 9], n_seeds=1).assign(seed=2)
+    found = verdict(pd.concat([falling, other]), pair(0.3, 0.1, 0.01))
+    assert "sigma_bar falls under gaussian noise" in found.lead
+
+
+def test_without_both_methods_there_is_no_verdict(make_tables: MakeTables) -> None:
+    tables = make_tables(methods=("conventional", "mc-dropout"))
+    found = verdict(tables.metrics, tables.intervals)
     assert found.lead.startswith("No verdict")
     assert not found.findings

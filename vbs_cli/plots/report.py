@@ -5,36 +5,21 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
-import pandas as pd
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vbs_cli.files import told_size
 from vbs_cli.plots.base import FIGURES, Tables
+from vbs_cli.plots.claims import claims
+from vbs_cli.plots.questions import Question, questions
 from vbs_cli.plots.style import method_style
-from vbs_cli.plots.summary import SCORES, count_seeds, plus_minus, sized, summary
+from vbs_cli.plots.summary import count_seeds, sized
 from vbs_cli.plots.verdict import verdict
 
-SCORE_NAMES = {
-    "accuracy": "Accuracy",
-    "nll": "NLL",
-    "brier": "Brier",
-    "ece": "ECE",
-    "ece_chance": "by chance",
-    "entropy": "Entropy",
-}
-BEST = {
-    "accuracy": "max",
-    "nll": "min",
-    "brier": "min",
-    "ece": "min",
-}  # entropy is neither good nor bad
 PIXELS_PER_POINT = 1.6  # figures are drawn for paper; on a screen they may be this much larger
 
 
@@ -50,60 +35,70 @@ class ReportData:
     """Figure name -> SVG text."""
     settings: Mapping[str, Any]
     """The resolved settings, flat or nested."""
-    methods: Mapping[str, Mapping[str, Any]]
+    methods: Mapping[str, Mapping[str, Mapping[str, Any]]]
     """Seed -> method -> fitted parameters."""
     versions: Mapping[str, str]
     artifacts: Sequence[Mapping[str, Any]]
     """Each with name, sha256 and size in bytes."""
     commands: Sequence[str]
     """What to type to get the same again."""
+    left_out: Mapping[str, str]
+    """Figure name -> why it could not be drawn and which command would help."""
+
+    @property
+    def simulated(self) -> bool:
+        return self.source.lower().startswith("simulated")
+
+    @property
+    def n_seeds(self) -> int:
+        return count_seeds(self.tables.metrics)
+
+
+def page(template: str, **values: Any) -> str:
+    """A template filled in; whatever comes from users is escaped."""
+    loader = PackageLoader("vbs_cli.plots")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(**values)
 
 
 def render(data: ReportData) -> str:
     """The report as the text of an HTML file."""
-    metrics = data.tables.metrics
-    template = resources.files(__package__).joinpath("report.html.j2").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return page.from_string(template).render(
+    asked = [*questions(data.tables), Question("Further figures", (), unasked(data.figures))]
+    sections = [
+        (
+            each,
+            [figure_view(name, data.figures[name]) for name in each.figures if name in data.figures],
+            [data.left_out[name] for name in each.figures if name in data.left_out],
+        )
+        for each in asked
+    ]
+    return page(
+        "report.html.j2",
+        data=data,
         title=data.title,
-        dataset=data.dataset,
-        source=data.source,
-        simulated=data.source.lower().startswith("simulated"),
-        n_seeds=count_seeds(metrics),
-        verdict=verdict(metrics),
-        scores=[SCORE_NAMES[score] for score in SCORES],
-        results=list(result_groups(summary(metrics))),
-        figures=[figure_view(name, svg) for name, svg in data.figures.items()],
+        verdict=verdict(data.tables.metrics, data.tables.intervals),
+        sections=[section for section in sections if section[0].tables or section[1] or section[2]],
+        claims=claims(data.tables, dataset=data.dataset, fitted=data.methods),
         settings=list(flat(data.settings)),
-        fitted=[
-            (
-                "all" if seed == "-1" else seed,
-                method_style(method).label,
-                ", ".join(f"{k} = {v}" for k, v in flat(parameters)),
-            )
-            for seed, methods in data.methods.items()
-            for method, parameters in methods.items()
-        ],
-        versions=data.versions,
+        fitted=list(fitted_rows(data.methods)),
         artifacts=[{**artifact, "size": told_size(int(artifact["size"]))} for artifact in data.artifacts],
-        commands=data.commands,
     )
 
 
-def result_groups(table: pd.DataFrame) -> Iterator[tuple[str, list[tuple[str, list[dict[str, Any]]]]]]:
-    """(condition, rows), each row a method with its cells; the best value of a column is marked."""
-    for condition, rows in table.groupby("condition", sort=False):
-        best = {score: float(rows[f"{score}_mean"].round(3).agg(choose)) for score, choose in BEST.items()}
-        labels = [method_style(name).label for name in rows["method"]]
-        cells = [[cell(row, score, best) for score in SCORES] for row in rows.to_dict("records")]
-        yield str(condition), list(zip(labels, cells, strict=True))
+def unasked(figures: Iterable[str]) -> tuple[str, ...]:
+    """Figures that no question has a place for."""
+    placed = {name for each in questions(Tables()) for name in each.figures}
+    return tuple(name for name in figures if name not in placed)
 
 
-def cell(row: Mapping[Any, Any], score: str, best: Mapping[str, float]) -> dict[str, Any]:
-    """The text of one number and whether it is the best of its column."""
-    mean, std = row[f"{score}_mean"], row[f"{score}_std"]
-    std = math.nan if score == "ece_chance" else std  # a yardstick, not a measurement
-    return {"text": plus_minus(mean, std), "best": round(mean, 3) == best.get(score)}
+def fitted_rows(methods: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[tuple[str, str, str]]:
+    """(seed, method, its parameters in words)."""
+    for seed, of_seed in methods.items():
+        for method, parameters in of_seed.items():
+            told = ", ".join(f"{name} = {value}" for name, value in flat(parameters))
+            yield "all" if seed == "-1" else seed, method_style(method).label, told
 
 
 def figure_view(name: str, svg: str) -> dict[str, str]:

@@ -11,8 +11,12 @@ import pandas as pd
 
 from vbs_cli.metrics import Interval
 
-SCORES = ("accuracy", "nll", "brier", "ece", "ece_chance", "entropy")
-INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", "by chance", "entropy")
+CHANCE = "by chance"  # what a calibrated predictor would score: a yardstick, not a measurement
+INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", CHANCE, "entropy")
+DETECTION_COLUMNS = ("method", "aurc", "auroc_confidence", "fpr95_confidence", "auroc_entropy", "auroc_sigma")
+# Which way is better; entropy, for one, is neither good nor bad.
+HIGHER = {"accuracy", "auroc_confidence", "auroc_entropy", "auroc_sigma"}
+LOWER = {"nll", "brier", "ece", "aurc", "fpr95_confidence"}
 DIFFERENCES = ("nll", "brier", "ece")
 BASELINE = "conventional"  # what methods are compared with unless another is asked for
 
@@ -54,33 +58,6 @@ def conditions(metrics: pd.DataFrame, level: float = 0.5) -> list[Condition]:
         levels = [each for each in levels if each > 0] or levels
         found.append(Condition(str(noise), min(levels, key=lambda each: abs(each - level))))
     return sorted(found, key=lambda condition: condition.noise != "clean")
-
-
-def summary(metrics: pd.DataFrame, level: float = 0.5) -> pd.DataFrame:
-    """One row per condition and method: `<metric>_mean` and `<metric>_std` (sample, over seeds) per score.
-
-    Methods stand in the order in which they first appear. The standard deviation of a single seed is NaN.
-    """
-    columns = ["condition", "method", *(f"{score}_{part}" for score in SCORES for part in ("mean", "std"))]
-    methods = list(metrics["method"].unique())
-    records = []
-    for condition in conditions(metrics, level):
-        rows = condition.of(metrics)
-        for method in methods:
-            values = rows[rows["method"] == method]
-            if len(values):
-                records.append({"condition": condition.name, "method": method, **_moments(values)})
-    return pd.DataFrame(records, columns=columns)
-
-
-def _moments(rows: pd.DataFrame) -> dict[str, float]:
-    """Mean and sample standard deviation of each score; NaN for a score that was not measured."""
-    moments = {}
-    for score in SCORES:
-        values = rows[rows["metric"] == score]["value"]
-        moments[f"{score}_mean"] = float(values.mean())
-        moments[f"{score}_std"] = float(values.std(ddof=1))
-    return moments
 
 
 def plus_minus(mean: float, std: float, digits: int = 3) -> str:
@@ -133,17 +110,40 @@ def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     ]
 
 
-def interval_lines(metrics: pd.DataFrame, intervals: pd.DataFrame) -> list[list[str]]:
-    """Rows of INTERVAL_COLUMNS, one per method of one condition: each score ± half its 95 % interval."""
+def interval_lines(
+    metrics: pd.DataFrame, intervals: pd.DataFrame, columns: Sequence[str] = INTERVAL_COLUMNS
+) -> list[list[str]]:
+    """Rows of `columns`, one per method of one condition: each score ± half its 95 % interval.
+
+    A dash stands for what was not measured, or has no value, like an AUROC without errors.
+    """
     chance = metrics[metrics["metric"] == "ece_chance"].groupby("method")["value"].mean()
-    own = intervals[intervals["baseline"] == ""].set_index(["method", "metric"])
-    lines = []
-    for method in intervals["method"].unique():
-        rows = {score: own.loc[(method, score)] for score in SCORES if score != "ece_chance"}
-        cells = {score: plus_minus(row["value"], (row["high"] - row["low"]) / 2) for score, row in rows.items()}
-        cells |= {"method": method, "by chance": f"{chance[method]:.3f}"}
-        lines.append([cells[column] for column in INTERVAL_COLUMNS])
-    return lines
+    rows = intervals[intervals["baseline"] == ""]
+    own = {(row["method"], row["metric"]): row for _, row in rows.iterrows()}
+
+    def told(method: str, column: str) -> str:
+        if column == "method":
+            return method
+        if column == CHANCE:
+            return plus_minus(chance.get(method, math.nan), math.nan)
+        row = own.get((method, column))
+        return "-" if row is None else plus_minus(row["value"], (row["high"] - row["low"]) / 2)
+
+    return [[told(method, column) for column in columns] for method in intervals["method"].unique()]
+
+
+def best_methods(intervals: pd.DataFrame, metric: str) -> set[str]:
+    """The methods of one condition that are better than all others by a paired interval that excludes zero.
+
+    Several only where they are the same by construction, like the accuracies of a network under two temperatures.
+    """
+    sign = 1 if metric in HIGHER else -1 if metric in LOWER else 0
+    rows = intervals[(intervals["metric"] == metric) & (intervals["baseline"] != "")]
+    same = (rows["value"] == 0) & (rows["low"] == 0) & (rows["high"] == 0)
+    ahead = (rows["low"] > 0) if sign > 0 else (rows["high"] < 0)
+    found = rows.assign(stands=same | ahead, ahead=ahead).groupby("method")[["stands", "ahead"]]
+    best = found.agg({"stands": "all", "ahead": "any"})
+    return {str(method) for method in best.index[best["stands"] & best["ahead"]]} if sign else set()
 
 
 def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:

@@ -8,17 +8,18 @@ from typing import Literal
 
 import pandas as pd
 
+from vbs_cli.metrics import Interval
 from vbs_cli.plots.base import listed
 from vbs_cli.plots.style import method_style
-from vbs_cli.plots.summary import Condition, conditions, plus_minus, summary
+from vbs_cli.plots.summary import Condition, conditions
 
-Tone = Literal["better", "worse", "mixed", "same"]
+Tone = Literal["better", "worse", "same"]
 Trend = Literal["rises", "falls", "mixed"]
 
 BEFORE, AFTER = "conventional", "vbs"
 VBS = method_style(AFTER).label
 VISIBLE = 0.0005  # a smaller difference does not show in three digits and counts as none
-MOST = 0.9  # of the levels: a trend may have this many exceptions
+MOST = 0.9  # of the levels of all seeds: a trend may have a few exceptions
 
 
 @dataclass(frozen=True)
@@ -39,99 +40,103 @@ class Verdict:
     findings: Sequence[Finding]
 
 
-def verdict(metrics: pd.DataFrame, level: float = 0.5) -> Verdict:
-    """Compare variance-based smoothing with the conventional prediction, seed by seed."""
-    compared = {each: paired(each.of(metrics), "ece") for each in conditions(metrics, level)}
-    compared = {condition: pairs for condition, pairs in compared.items() if len(pairs)}
-    if not compared:
-        return Verdict(f"No verdict: no seed has an ECE of both the conventional prediction and {VBS}.", ())
-    table = summary(metrics, level)
-    findings = [finding(metrics, table, condition, pairs) for condition, pairs in compared.items()]
-    falling = [each.noise for each in compared if sigma_trend(metrics, each.noise) == "falls"]
-    return Verdict(lead_sentence(findings, falling), findings)
+@dataclass(frozen=True)
+class Pair:
+    """A metric without and with smoothing under one condition, and the paired interval of the difference."""
+
+    condition: Condition
+    before: float
+    after: float
+    difference: Interval
+
+    @property
+    def tone(self) -> Tone:
+        """Better or worse only where the interval excludes zero and the difference shows."""
+        if not self.difference.excludes_zero or abs(self.difference.value) < VISIBLE:
+            return "same"
+        return "better" if self.difference.value < 0 else "worse"
+
+    def __str__(self) -> str:
+        """`from 0.154 to 0.148 (paired difference -0.007 [-0.015, -0.001])`."""
+        return f"from {self.before:.3f} to {self.after:.3f} ({self.told_difference})"
+
+    @property
+    def told_difference(self) -> str:
+        d = self.difference
+        return f"paired difference {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
 
 
-def finding(metrics: pd.DataFrame, table: pd.DataFrame, condition: Condition, pairs: pd.DataFrame) -> Finding:
-    """The effect on ECE under one condition (`pairs`), and what else one should know about it."""
+def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
+    """Compare variance-based smoothing with the conventional prediction, by paired 95 % intervals."""
+    pairs = [pair for each in conditions(intervals) if (pair := paired(intervals, each, "ece"))]
+    if not pairs:
+        return Verdict(f"No verdict: the run does not compare {VBS} with the conventional prediction.", ())
+    findings = [finding(metrics, intervals, pair) for pair in pairs]
+    falling = [pair.condition.noise for pair in pairs if sigma_trend(metrics, pair.condition.noise) == "falls"]
+    return Verdict(lead_sentence(pairs, falling), findings)
+
+
+def paired(intervals: pd.DataFrame, condition: Condition, metric: str, after: str = AFTER) -> Pair | None:
+    """The conventional prediction beside another; None where one of them was not measured."""
+    rows = condition.of(intervals)
+    found = {
+        (row["method"], row["baseline"]): Interval(row["value"], row["low"], row["high"])
+        for _, row in rows[rows["metric"] == metric].iterrows()
+    }
+    if not {(BEFORE, ""), (after, ""), (after, BEFORE)} <= set(found):
+        return None
+    return Pair(condition, found[BEFORE, ""].value, found[after, ""].value, found[after, BEFORE])
+
+
+def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Pair) -> Finding:
+    """The effect on ECE under one condition, and what else one should know about it."""
     details = (
-        nll_sentence(paired(condition.of(metrics), "nll")),
-        best_sentence(table[table["condition"] == condition.name]),
-        sigma_sentence(metrics, condition.noise),
+        nll_sentence(paired(intervals, pair.condition, "nll")),
+        best_sentence(pair.condition.of(intervals)),
+        sigma_sentence(metrics, pair.condition.noise),
     )
-    return Finding(condition.name, effect(pairs), ece_sentence(condition, pairs), " ".join(filter(None, details)))
+    return Finding(pair.condition.name, pair.tone, ece_sentence(pair), " ".join(filter(None, details)))
 
 
-def paired(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Per seed the metric without and with smoothing, of seeds that have both."""
-    wide = rows[rows["metric"] == metric].pivot_table(index="seed", columns="method", values="value")
-    return wide.reindex(columns=[BEFORE, AFTER]).dropna()
+def place(condition: Condition) -> str:
+    """`on clean data`, `under gaussian noise at 0.50`."""
+    clean = condition.noise == "clean"
+    return "on clean data" if clean else f"under {condition.noise} noise at {condition.level:.2f}"
 
 
-def changes(pairs: pd.DataFrame) -> tuple[int, int]:
-    """How many seeds went visibly down, and how many up."""
-    difference = pairs[AFTER] - pairs[BEFORE]
-    return int((difference < -VISIBLE).sum()), int((difference > VISIBLE).sum())
-
-
-def effect(pairs: pd.DataFrame) -> Tone:
-    """Better or worse only if every seed says so."""
-    lower, higher = changes(pairs)
-    if lower == higher == 0:
-        return "same"
-    if lower == len(pairs):
-        return "better"
-    return "worse" if higher == len(pairs) else "mixed"
-
-
-def seeds_clause(pairs: pd.DataFrame) -> str:
-    """`(lower in 2 of 3 seeds)`."""
-    lower, higher = changes(pairs)
-    if len(pairs) == 1:
-        return "(one seed)"
-    word, count = ("lower", lower) if lower >= higher else ("higher", higher)
-    return f"({word} in {count} of {len(pairs)} seeds)"
-
-
-def before_and_after(pairs: pd.DataFrame) -> tuple[str, str]:
-    """Mean ± standard deviation over the seeds, without and with smoothing."""
-    without, smoothed = (plus_minus(float(pairs[m].mean()), float(pairs[m].std())) for m in (BEFORE, AFTER))
-    return without, smoothed
-
-
-def ece_sentence(condition: Condition, pairs: pd.DataFrame) -> str:
+def ece_sentence(pair: Pair) -> str:
     """What smoothing does to the calibration error."""
-    under = f"Under {condition.noise} noise at level {condition.level:.2f}"
-    where = "On clean data" if condition.noise == "clean" else under
-    without, smoothed = before_and_after(pairs)
-    seeds = seeds_clause(pairs)
+    where = place(pair.condition)
+    where = where[0].upper() + where[1:]
     return {
-        "better": f"{where} {VBS} lowers ECE from {without} to {smoothed} {seeds}.",
-        "worse": f"{where} {VBS} raises ECE from {without} to {smoothed} {seeds}.",
-        "mixed": f"{where} {VBS} has a mixed effect on ECE: {without} without, {smoothed} with it {seeds}.",
-        "same": f"{where} {VBS} leaves ECE at {without}.",
-    }[effect(pairs)]
+        "better": f"{where} {VBS} lowers ECE {pair}.",
+        "worse": f"{where} {VBS} raises ECE {pair}.",
+        "same": f"{where} ECE is {pair.before:.3f} without and {pair.after:.3f} with {VBS}: "
+        f"no difference can be told ({pair.told_difference}).",
+    }[pair.tone]
 
 
-def nll_sentence(pairs: pd.DataFrame) -> str:
+def nll_sentence(pair: Pair | None) -> str:
     """The same for NLL, a proper score, as a check on ECE."""
-    if pairs.empty:
+    if pair is None:
         return ""
-    without, smoothed = before_and_after(pairs)
-    if effect(pairs) == "same":
-        return f"NLL stays at {without}."
-    return f"NLL goes from {without} to {smoothed} {seeds_clause(pairs)}."
+    if pair.tone == "same":
+        return f"NLL is {pair.before:.3f} and {pair.after:.3f}: no difference can be told ({pair.told_difference})."
+    return f"NLL goes {pair}."
 
 
 def best_sentence(rows: pd.DataFrame) -> str:
-    """Which method has the lowest ECE under this condition, if there are rivals."""
-    rivals = rows[~rows["method"].isin([BEFORE, AFTER])].dropna(subset="ece_mean")
-    if rivals.empty:
+    """Which method has the lowest ECE under this condition, and whether that can be told from the smoothed one's."""
+    ece = rows[rows["metric"] == "ece"]
+    own = ece[ece["baseline"] == ""].set_index("method")["value"]
+    if set(own.index) <= {BEFORE, AFTER}:
         return ""
-    best = rows.sort_values("ece_mean", kind="stable").iloc[0]
-    if best["method"] == AFTER:
+    best = str(own.idxmin())
+    if best == AFTER:
         return "No other method has a lower ECE here."
-    lowest = plus_minus(float(best["ece_mean"]), float(best["ece_std"]))
-    return f"The lowest ECE here is that of {method_style(str(best['method'])).label}, {lowest}."
+    apart = ece[(ece["method"] == best) & (ece["baseline"] == AFTER)].iloc[0]
+    told = "" if Interval(0, apart["low"], apart["high"]).excludes_zero else ", not told from the smoothed one"
+    return f"Lowest ECE here: {method_style(best).label}, {own[best]:.3f}{told}."
 
 
 def sigma_curves(metrics: pd.DataFrame, noise: str) -> pd.DataFrame:
@@ -150,9 +155,9 @@ def sigma_trend(metrics: pd.DataFrame, noise: str) -> Trend | None:
     if curves.empty or len(curves) < 2 or curves.index[0] != 0:
         return None
     change = curves.iloc[1:] - curves.iloc[0]
-    if ((change > 0).mean() >= MOST).all():
+    if (change > 0).to_numpy().mean() >= MOST:
         return "rises"
-    return "falls" if ((change < 0).mean() >= MOST).all() else "mixed"
+    return "falls" if (change < 0).to_numpy().mean() >= MOST else "mixed"
 
 
 def sigma_sentence(metrics: pd.DataFrame, noise: str) -> str:
@@ -171,17 +176,18 @@ def sigma_sentence(metrics: pd.DataFrame, noise: str) -> str:
     }[trend]
 
 
-def lead_sentence(findings: Sequence[Finding], falling: Sequence[str]) -> str:
-    """The conditions by outcome, and the warning that matters most."""
-    words: dict[Tone, str] = {"better": "better", "worse": "worse", "mixed": "mixed", "same": "the same"}
-    outcomes = []
-    for tone, word in words.items():
-        names = [each.condition for each in findings if each.tone == tone]
-        noisy = [name for name in names if name != "clean"]
-        places = ["on clean data"] * ("clean" in names) + [f"under {listed(noisy)}"] * bool(noisy)
-        if places:
-            outcomes.append(f"{word} {listed(places)}")
-    lead = f"Calibration (ECE) of {VBS} against the conventional prediction: {'; '.join(outcomes)}."
+def lead_sentence(pairs: Sequence[Pair], falling: Sequence[str]) -> str:
+    """What changed and by how much, where nothing did, and the warning that matters most."""
+    verbs = {"better": "lowers", "worse": "raises"}
+    clauses = []
+    for tone, verb in verbs.items():
+        told = [f"{place(pair.condition)} {pair}" for pair in pairs if pair.tone == tone]
+        if told:
+            clauses.append(f"{verb} ECE {listed(told)}")
+    alike = listed([place(pair.condition) for pair in pairs if pair.tone == "same"])
+    if alike:
+        clauses.append(f"{alike} no difference can be told" if clauses else f"makes no difference to ECE {alike}")
+    lead = f"{VBS.capitalize()} {'; '.join(clauses)}."
     if falling:
         lead += f" sigma_bar falls under {listed(falling)} noise, so the method cannot be relied on there."
     return lead

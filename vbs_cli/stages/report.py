@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from vbs_cli import __version__, files
-from vbs_cli.plots import FIGURES
+from vbs_cli.plots import FIGURES, READS
+from vbs_cli.plots.comparison import render_comparison
 from vbs_cli.plots.report import ReportData, render
 from vbs_cli.plots.summary import (
     BASELINE,
@@ -37,27 +39,35 @@ LIBRARIES = ("torch", "numpy", "scipy", "pandas", "matplotlib")
 
 
 def target(job: Job) -> Target:
-    drawn = [name for name, _ in plot.targets(job) if name.endswith(".svg")]
+    """The report reads the tables that are there, and the figures of all methods."""
+    drawn = [layout.figure(figure, "svg") for figure in FIGURES]
+    there = [layout.METHODS, *plot.artifacts(job, [*plot.MADE_BY, plot.CURVES]), *drawn]
+    inputs = tuple(name for name in there if job.run.store.has(name))
     settings = {"settings": asdict(job.run.settings), "vbs": __version__}
-    inputs = (layout.METHODS, *plot.table_names(job), *drawn)
     return layout.REPORT, Recipe("report", json.loads(json.dumps(settings)), inputs)
 
 
 def report(job: Job) -> Path:
-    """The report's path, written anew if anything in it has changed."""
-    tables = plot.tables(job)
+    """The report's path, written anew if anything in it has changed; figures are drawn before."""
     name, recipe = target(job)
-    path = job.run.path / name
-    if not job.needs((name, recipe)):
-        return path
+    if job.needs((name, recipe)):
+        job.run.store.write(name, render(gathered(job)).encode(), recipe)
+    return job.run.path / name
+
+
+def gathered(job: Job) -> ReportData:
+    """Everything that a report shows of a run."""
+    tables = plot.evaluated(job)
     store = job.run.store
-    figures = {figure: layout.figure(figure, "svg") for figure in FIGURES}
-    data = ReportData(
+    missing = plot.problems(job)
+    left_out = {figure: str(missing[field]) for figure, reads in READS.items() for field in reads if field in missing}
+    drawn = {figure: layout.figure(figure, "svg") for figure in FIGURES if figure not in left_out}
+    return ReportData(
         title=f"{job.data.name}: what the confidence means",
         dataset=job.data.name,
         source=job.data.source,
         tables=tables,
-        figures={figure: store.read(svg).decode() for figure, svg in figures.items() if svg in recipe.inputs},
+        figures={figure: store.read(svg).decode() for figure, svg in drawn.items() if store.has(svg)},
         settings=asdict(job.run.settings),
         methods=json.loads(store.read(layout.METHODS)),
         versions={"vbs": __version__, "python": platform.python_version(), **{n: version(n) for n in LIBRARIES}},
@@ -67,17 +77,22 @@ def report(job: Job) -> Path:
             if not name.startswith("logits/") and name != layout.REPORT
         ],
         commands=commands(job),
+        left_out=left_out,
     )
-    store.write(name, render(data).encode(), recipe)
+
+
+def compare(runs: Mapping[str, ReportData], path: Path) -> Path:
+    """Several runs side by side in one file."""
+    files.write_bytes(path, render_comparison(runs).encode())
     return path
 
 
 def publish(job: Job, folder: Path) -> list[str]:
     """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
-    figures = [name for name, _ in plot.targets(job) if name.endswith(".png")]
-    tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.PROXY)
+    figures = [name for figure in FIGURES if job.run.store.has(name := layout.figure(figure, "png"))]
+    tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.COVERAGE, layout.PROXY)
     copied = {Path(name).name: job.run.store.read(name) for name in (*figures, *tables)}
-    metrics, intervals = plot.tables(job).metrics, job.run.intervals
+    metrics, intervals = plot.evaluated(job).metrics, job.run.intervals
     origin = f"data: {job.data.name}, {job.data.source}"
     drawn = f"a paired bootstrap over {job.data.counts['test']:,} examples and {len(job.seeds)} seeds; {origin}."
     shown = [(each.name, each.of(metrics), each.of(intervals)) for each in conditions(intervals)]

@@ -1,0 +1,107 @@
+"""The numbers of a run that its claims are judged by, read from tables that may be empty, and put in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from vbs_cli.metrics import Interval
+from vbs_cli.plots.base import Tables
+from vbs_cli.plots.style import method_style
+
+
+class NotTested(Exception):
+    """What the run lacks to judge a claim, and the command that makes it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a claim is judged by."""
+
+    tables: Tables
+    dataset: str
+    fitted: Mapping[str, Mapping[str, Mapping[str, Any]]]  # parameters by seed and method
+
+
+def rows_of(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
+    """The rows that hold these values; none of a table that lacks a column."""
+    if any(column not in table for column in wanted):
+        return table.iloc[:0]
+    for column, value in wanted.items():
+        table = table[table[column] == value]
+    return table
+
+
+def label(method: str) -> str:
+    return "VBS" if method == "vbs" else method_style(method).label
+
+
+def spelled(metric: str) -> str:
+    return {"ece": "ECE", "brier": "Brier score"}.get(metric, metric)
+
+
+def means(table: pd.DataFrame, **wanted: object) -> pd.Series[float]:
+    """A metric by level, mean over seeds, of the levels that all seeds have."""
+    rows = rows_of(table, **wanted)
+    if rows.empty:
+        return pd.Series(dtype=float)
+    return rows.pivot_table(index="level", columns="seed", values="value").dropna().mean(axis=1)
+
+
+def need(run: Run, method: str) -> None:
+    """Refuse to judge a method that the run does not have."""
+    if len(run.tables.metrics) and rows_of(run.tables.metrics, method=method).empty:
+        raise NotTested(f"{label(method)} is not among the run's methods: vbs evaluate --methods all")
+
+
+def curve(run: Run, noise: str, method: str, metric: str) -> pd.Series[float]:
+    """A metric over a sweep from level 0 of at least three levels."""
+    command = f"vbs noise-sweep --noise {noise}"
+    if rows_of(run.tables.metrics, noise=noise).empty:
+        raise NotTested(f"no sweep of {noise} noise: {command}")
+    need(run, method)
+    found = means(run.tables.metrics, noise=noise, method=method, metric=metric)
+    if len(found) < 3 or found.index[0] != 0:
+        raise NotTested(f"no {metric} of {label(method)} at three levels from 0 on: {command}")
+    return found
+
+
+def strongest(found: pd.Series[float]) -> float:
+    return float(str(found.index[-1]))
+
+
+def difference(run: Run, method: str, baseline: str, metric: str, noise: str = "clean") -> tuple[float, Interval]:
+    """The paired difference of two methods, and the level that it is of: the strongest that has an interval."""
+    for each in (method, baseline):
+        need(run, each)
+    rows = rows_of(run.tables.intervals, noise=noise, method=method, baseline=baseline, metric=metric)
+    rows = rows.dropna(subset=["value", "low", "high"]) if len(rows) else rows
+    if rows.empty:
+        where = "on clean data" if noise == "clean" else f"under {noise} noise"
+        command = "vbs evaluate" if noise == "clean" else f"vbs noise-sweep --noise {noise}"
+        pair = f"{label(method)} and {label(baseline)}"
+        raise NotTested(f"no difference in {spelled(metric)} between {pair} {where}: {command}")
+    row = rows.sort_values("level").iloc[-1]
+    return float(row["level"]), Interval(float(row["value"]), float(row["low"]), float(row["high"]))
+
+
+def told(found: Interval) -> str:
+    """`difference -0.001 [-0.002, +0.000]`, and what to think of it if it may be none."""
+    text = f"difference {found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+    if found.low == found.high == 0:
+        return f"{text}: they are the same"
+    return text if found.excludes_zero else f"{text}: no difference can be told"
+
+
+def both(run: Run, method: str, baseline: str, metric: str, *, noise: str, level: float) -> str:
+    """`ECE 0.010 of VBS and 0.011 of conventional`."""
+    at_level = rows_of(run.tables.intervals, noise=noise, level=level, baseline="", metric=metric)
+    parts = [
+        f"{rows['value'].iloc[0]:.3f} of {label(each)}"
+        for each in (method, baseline)
+        if len(rows := rows_of(at_level, method=each))
+    ]
+    return f"{spelled(metric)} {' and '.join(parts)}, "
