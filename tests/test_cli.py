@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def test_evaluate_shows_intervals_differences_and_what_chance_would_score(workpl
     assert re.fullmatch(r"conventional( +\d\.\d{3} ± \d\.\d{3}){4} +\d\.\d{3} +\d\.\d{3} ± \d\.\d{3} *", lines[2])
     assert lines[6].split() == ["less", "conventional", "nll", "brier", "ece"]
     assert re.match(r"temperature +[+-]\d\.\d{3} \[[+-]\d\.\d{3}, [+-]\d\.\d{3}\]", lines[7])
-    assert lines[-1].startswith("by chance: ")
+    assert any(line.startswith("by chance: ") for line in lines)
     assert "| less conventional | nll | brier | ece |" in vbs(workplace, "evaluate", "-q", "--markdown").out
     other = vbs(workplace, "evaluate", "-q", "--against", "vbs")
     assert "less vbs" in other.out
@@ -145,6 +146,32 @@ def test_calibrate_shows_the_fitted_numbers_and_remembers_its_options(workplace,
     assert rows[0, "vbs", "alpha"] == 2.0
     assert rows[0, "vbs", "beta"] < 0
     assert 'beta = "q75"' in (workplace / "runs/radio/run.toml").read_text()
+
+
+def test_several_runs_are_compared_in_one_file(workplace, vbs):
+    shutil.copytree(workplace / "runs" / "radio", workplace / "runs" / "other")
+    done = vbs(workplace, "report", "--run", "radio", "--run", "other", "-q")
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == ["runs/radio/report.html", "runs/other/report.html", "runs/comparison.html"]
+    page = (workplace / "runs" / "comparison.html").read_text()
+    assert "radio beside other" in page
+    assert "No setting does." in page
+    told = vbs(workplace, "report", "--run", "radio", "--run", "other", "--dry-run", "--json")
+    assert [row["artifact"] for row in json.loads(told.out)["rows"]] == ["report.html", "report.html"]
+    wrong = vbs(workplace, "report", "--run", "radio", "--output", "a.html")
+    assert (wrong.code, wrong.err.splitlines()[-1][:40]) == (2, "error: --output is for several runs; giv")
+    assert vbs(workplace, "report", "--run", "radio", "--run", "other", "--publish", "x").code == 2
+
+
+def test_plot_tells_what_it_left_out_and_which_command_would_help(workplace, vbs):
+    done = vbs(workplace, "plot", "-q")
+    assert done.code == 0, done.err
+    assert re.search(r"cost +there is no runs/radio/bench.parquet; vbs bench makes it", done.out)
+    rows = json.loads(vbs(workplace, "plot", "--json", "-q").out)["rows"]
+    assert {row["state"] for row in rows} == {"up to date", "left out"}
+    some = vbs(workplace, "plot", "reliability", "--methods", "vbs,temperature", "--format", "pdf", "-q")
+    assert "figures/reliability.vbs+temperature.pdf" in some.out.replace("\n", "")
+    assert (workplace / "runs/radio/figures/reliability.vbs+temperature.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_plot_and_report_say_where_the_files_are(workplace, vbs):

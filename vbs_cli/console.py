@@ -25,6 +25,8 @@ from vbs_cli.progress import Progress, Task
 PLAIN_WIDTH = 120  # of tables where there is no terminal to fit
 PLAIN_EVERY = 10.0  # seconds between two progress lines where there is no terminal, at first
 PLAIN_SHARE = 0.05  # of the time gone, which they wait later on
+# Signs and what stands for them where the output's encoding lacks one of their line.
+SIGNS = (("±", ("+-",)), ("→", ("->",)), ("▁▂▃▄▅▆▇█", tuple(".:-=+*#@")))
 
 
 class Console:
@@ -32,6 +34,7 @@ class Console:
 
     def __init__(self, *, json: bool = False, quiet: bool = False, verbose: bool = False) -> None:
         self.json = json
+        never_fail(sys.stdout)
         self.out = RichConsole(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
         self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
         self.messages = Messages(sys.stdout) if is_child() else None
@@ -52,7 +55,8 @@ class Console:
             sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
             return
         for renderable in renderables:
-            self.out.print(renderable, soft_wrap=isinstance(renderable, str))  # a line of text or Markdown stays one
+            line = isinstance(renderable, str)
+            self.out.print(spelled(renderable) if line else renderable, soft_wrap=line)  # text or Markdown stays one
 
     def error(self, error: VbsError) -> None:
         """One line: what happened and what to do."""
@@ -67,6 +71,29 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in values.items()}
 
 
+def spelled(text: str, encoding: str | None = None) -> str:
+    """The text in signs that the encoding (of stdout, unless named) has."""
+    encoding = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
+    for signs, others in SIGNS:
+        if not encodable(signs, encoding):
+            text = text.translate({ord(sign): other for sign, other in zip(signs, others, strict=True)})
+    return text
+
+
+def encodable(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def never_fail(stream: Any) -> None:
+    """Where a strict stream's encoding lacks a sign of somebody's name, write its code instead."""
+    if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A plain table; columns after the first are right-aligned where they hold numbers."""
     body = [[str(cell) for cell in row] for row in rows]
@@ -75,7 +102,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
         numeric = body and all(row[position][:1].isdigit() or row[position][:1] in ("-", "+") for row in body)
         built.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in body:
-        built.add_row(*map(escape, row))
+        built.add_row(*(escape(spelled(cell)) for cell in row))
     return built
 
 

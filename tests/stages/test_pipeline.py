@@ -9,6 +9,7 @@ import torch
 
 from tests.conftest import SMALL
 from tests.stages.helpers import all_numbers, job_in, states
+from vbs_cli.data.noise import distort
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS
@@ -112,10 +113,18 @@ def test_retraining_makes_everything_downstream_stale(workplace):
     networks.train_all(job)
     found = states(job)
     kept = {name for name, state in found.items() if state == "up to date"}
-    assert kept == {name for name in found if name.startswith("seed-")}
+    # what the networks saw is as it was
+    assert kept == {name for name in found if name.startswith(("seed-", "figures/examples"))}
     assert found[layout.METRICS] == found[layout.REPORT] == "stale"
+    rows = {row["artifact"]: row for row in plot.plot(job)}
+    assert rows["figures/shift.svg"]["state"] == "left out"
+    assert "metrics.parquet is stale" in rows["figures/shift.svg"]["why"]
+    assert rows["figures/shift.svg"]["why"].endswith("; vbs evaluate makes it again")
+    assert rows["figures/training.svg"]["state"] == "drawn"
     with pytest.raises(MissingArtifact, match="vbs evaluate"):
-        plot.plot(job)
+        plot.plot(job, ["shift"])
+    with pytest.raises(MissingArtifact, match="vbs evaluate"):
+        report(job)
 
 
 def test_settings_that_disagree_with_the_checkpoint_are_noticed_before_any_scoring(workplace):
@@ -211,7 +220,7 @@ def test_one_seed_that_fails_does_not_stop_the_others(data_only, monkeypatch):
 def test_force_makes_again_what_belongs_to_the_stage_only(workplace):
     job = job_in(workplace, force=True)
     evaluate(job)
-    assert job.run.store.written == 4 + 5  # test logits of two seeds and two models, five tables
+    assert job.run.store.written == 4 + 6  # test logits of two seeds and two models, six tables
 
 
 def test_a_damaged_cache_stops_the_evaluation(workplace):
@@ -268,7 +277,7 @@ def test_sweeps_of_other_levels_join_the_table(workplace):
 def test_figures_and_report_come_from_tables_alone(workplace, no_network):
     job = job_in(workplace)
     rows = plot.plot(replace(job, force=True), ["reliability"], ["pdf"])
-    assert rows == [{"artifact": "figures/reliability.pdf", "state": "drawn"}]
+    assert rows == [{"artifact": "figures/reliability.pdf", "state": "drawn", "why": ""}]
     assert (job.run.path / "figures/reliability.pdf").read_bytes().startswith(b"%PDF")
     page = report(job).read_text()
     assert "simulated (sines)" in page
@@ -327,3 +336,38 @@ def test_a_temperature_that_changes_a_prediction_stops_the_evaluation(workplace,
     monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "inverted": Inverted})
     with pytest.raises(VbsError, match="a temperature changed"):
         evaluate(job_in(workplace, replace(SMALL, methods=("conventional", "inverted"))))
+
+
+def test_the_example_is_the_input_that_the_networks_saw(workplace):
+    job = job_in(workplace)
+    rows = job.run.table(layout.EXAMPLES)
+    assert set(rows["noise"]) == {"gaussian", "speckle"}
+    split = job.data.split("test")
+    block, inputs = next(split.blocks())
+    for _, row in rows.iterrows():
+        x = distort(inputs, noise=row["noise"], level=row["level"], dataset="radio", split="test", block=block)[0]
+        assert list(row["shape"]) == list(x.shape)
+        assert torch.equal(torch.tensor(row["values"]).view(x.shape), x)
+    assert rows["label"].iloc[0] == split.y[0]
+
+
+def test_a_figure_of_some_methods_replaces_nothing(workplace, no_network):
+    job = job_in(workplace)
+    whole = (job.run.path / "figures/shift.svg").read_bytes()
+    rows = plot.plot(job, ["shift"], ["svg"], ["vbs", "temperature"])
+    assert rows[0]["artifact"] == "figures/shift.vbs+temperature.svg"
+    some = (job.run.path / rows[0]["artifact"]).read_bytes()
+    assert some != whole == (job.run.path / "figures/shift.svg").read_bytes()
+    assert plot.plot(job, ["shift"], ["svg"], ["vbs", "temperature"])[0]["state"] == "up to date"
+    assert states(job)["figures/shift.vbs+temperature.svg"] == "up to date"
+    with pytest.raises(UnknownName, match="did you mean 'vbs'"):
+        plot.plot(job, ["shift"], ["svg"], ["vsb"])
+
+
+def test_what_was_left_out_is_in_the_rows_and_in_the_report_with_its_command(workplace):
+    job = job_in(workplace)
+    left_out = {row["artifact"]: row["why"] for row in plot.plot(job) if row["state"] == "left out"}
+    assert set(left_out) == {"figures/cost.svg", "figures/ensemble-study.svg"}
+    assert left_out["figures/cost.svg"].endswith("vbs bench makes it")
+    page = report(job).read_text()
+    assert "vbs noise-sweep --study ensemble makes it" in page

@@ -144,7 +144,7 @@ def test_a_spread_of_the_run_s_own_does_not_make_the_study_run_networks_again(wo
 
 def test_its_figure_is_drawn_from_its_tables(studied, no_network):
     rows = plot.plot(studied, ["ensemble-study"], ["png"])
-    assert rows == [{"artifact": "figures/ensemble-study.png", "state": "drawn"}]
+    assert rows == [{"artifact": "figures/ensemble-study.png", "state": "drawn", "why": ""}]
     assert "ensemble-study" in FIGURES
 
 

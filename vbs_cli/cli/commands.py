@@ -1,14 +1,12 @@
-"""One thin command per stage: parse, call the stage, show the table."""
+"""The commands that compute, one thin one per stage: parse, call the stage, show the table."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
 from vbs_cli.cli.tables import cell, number, show_metrics, show_study
@@ -213,9 +211,10 @@ def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) 
             return shell.plan(job, stage.targets(job))
         check_against(job, against)
         metrics = stage.evaluate(job)
-        intervals = job.run.intervals
+        intervals, bins = job.run.intervals, job.run.reliability
     clean = Condition("clean", 0.0)
-    show_metrics(shell, clean.of(metrics), clean.of(intervals), against=against, markdown=markdown)
+    scores = (clean.of(metrics), clean.of(intervals))
+    show_metrics(shell, *scores, reliability=bins, against=against, markdown=markdown)
 
 
 @command(
@@ -282,58 +281,6 @@ def level_grid(job: Job, asked: Mapping[str, Any], *, levels: int, max_level: fl
     return override(job.run.settings, {name: asked.get(name, value) for name, value in defaults.items()}).level_values()
 
 
-@command(app, "clean", "vbs clean --caches", "vbs clean --caches --run runs/radio --dry-run")
-def clean(
-    shell: Shell, caches: Annotated[bool, typer.Option("--caches", help="The cached logits of all passes.")] = False
-) -> None:
-    """Give disk space back; tables and figures stay, and what needs logits again makes them again."""
-    from vbs_cli.stages.clean import clean_caches
-
-    if not caches:
-        raise InvalidInput("nothing to clean is named", hint="vbs clean --caches")
-    with shell.job() as job:
-        rows = clean_caches(job, only_tell=shell.dry_run)
-    total = sum(row["bytes"] for row in rows)
-    said = "would be given back" if shell.dry_run else "given back"
-    shell.show(rows, f"{job.run.path}: {cell('bytes', total)} in {len(rows)} files {said}")
-
-
-@command(app, "plot", "vbs plot", "vbs plot reliability shift --format pdf")
-def plot(
-    shell: Shell,
-    figures: Annotated[list[str] | None, typer.Argument(help="Figures to draw (default: all).")] = None,
-    format: Annotated[list[str] | None, typer.Option(help="svg, png, pdf; repeat for several.")] = None,
-) -> None:
-    """Draw the figures that the run's tables allow."""
-    from vbs_cli.stages import plot as stage
-
-    with shell.job() as job:
-        if shell.dry_run:
-            return shell.plan(job, stage.targets(job))
-        rows = stage.plot(job, figures or (), format or stage.FORMATS)
-        lines = [[str(job.run.path / row["artifact"]), row["state"]] for row in rows]
-    shell.show(rows, table(["figure", "state"], lines))
-
-
-@command(app, "report", "vbs report", "vbs report --run runs/radio --publish runs/published/radio")
-def report(
-    shell: Shell,
-    publish: Annotated[Path | None, typer.Option(help="Copy figures and tables there too.", show_default=False)] = None,
-) -> None:
-    """Write everything about a run into one HTML file."""
-    from vbs_cli.stages import plot as plot_stage
-    from vbs_cli.stages import report as stage
-
-    with shell.job() as job:
-        if shell.dry_run:
-            return shell.plan(job, [stage.target(job)])
-        plot_stage.plot(job)
-        paths = [stage.report(job)]
-        if publish is not None:
-            paths += [publish / name for name in stage.publish(job, publish)]
-    shell.show([{"artifact": path.name, "path": str(path)} for path in paths], *(f"{path}" for path in paths))
-
-
 @command(app, "run", "vbs run", "vbs run --profile paper --device cuda", settings=TRAINING, options=NETWORKS)
 def run(shell: Shell) -> None:
     """All stages in a row: from data (simulated where there are none) to the report."""
@@ -349,55 +296,6 @@ def run(shell: Shell) -> None:
         path = run_all(job)
         metrics, intervals = job.run.metrics, job.run.intervals
     show_metrics(shell, metrics, intervals, f"report: {path}")
-
-
-@command(app, "status", "vbs status", "vbs status --run runs/radio --json", without=("force", "dry_run"))
-def status(shell: Shell) -> None:
-    """Show what is there, what is missing, and what is stale and why."""
-    from vbs_cli.stages.status import status as stage
-
-    shell = shell.reading()
-    with shell.job() as job:
-        rows = stage(job)
-        path = job.run.path
-    counts = Counter(row["state"] for row in rows)
-    total = ", ".join(f"{count} {state}" for state, count in counts.items())
-    lines = [list(row.values()) for row in rows if row["state"] != "up to date"]
-    shell.show(rows, f"{path}: {total}", *([table(["artifact", "state", "why"], lines)] if lines else []))
-
-
-@command(app, "bench", "vbs bench --batch 128", "vbs bench methods --markdown", without=("force", "dry_run"))
-def bench(
-    shell: Shell,
-    what: Annotated[
-        str, typer.Argument(help="network (a prediction of each method), methods, noise, training or sweep.")
-    ] = "network",
-    batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
-    draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
-    markdown: Markdown = False,
-) -> None:
-    """Measure what a prediction of each method costs, or how fast vbs is beside what people use instead."""
-    from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
-    from vbs_cli.stages.bench import Plan, bench_kernels_of, bench_protocol, bench_run
-    from vbs_cli.stages.bench_sweep import bench_sweep
-
-    plan = Plan(batch=batch, draws=draws, repeats=repeats)
-    known = ("network", "methods", "noise", "training", "sweep")
-    if what not in known:
-        raise unknown("bench", what, known)
-    if what == "sweep":
-        with shell.job() as job:
-            rows = bench_sweep(job)
-    elif what != "network":
-        rows = bench_kernels_of(what, shell.console.progress)
-    elif shell.has_run():
-        with shell.job() as job:
-            rows = bench_run(job, plan)
-    else:
-        rows = bench_protocol(shell.settings(), plan, device=shell.device, progress=shell.console.progress)
-    columns, lines = (COST_COLUMNS, cost_lines(rows)) if what == "network" else (KERNEL_COLUMNS, kernel_lines(rows))
-    shell.show(rows, escape(markdown_table(columns, lines)) if markdown else table(columns, lines))
 
 
 def method_options(alpha: float | None, beta: str | None, given: Sequence[str]) -> dict[str, dict[str, Any]] | None:

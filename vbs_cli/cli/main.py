@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from vbs_cli import __version__
+from vbs_cli.cli import outputs as outputs  # enters its commands
 from vbs_cli.cli.commands import app
 from vbs_cli.console import Console
 from vbs_cli.crews import is_child

@@ -21,6 +21,10 @@ PROXY_LEGEND = """\
 sigma_bar, error rate: without noise, to the strongest; correlation: Spearman's, between the two over the levels
 AUROC: of high sigma_bar, and of low confidence, for the errors among the inputs of all levels (0.5 is chance)
 parts right: accuracy of single patches, draws or members without noise"""
+LEVEL_LEGEND = """\
+means over seeds from the first level to the last, whose values stand behind; methods share the scale of their noise"""
+RELIABILITY_LEGEND = """\
+each bar a bin of confidence, from 0 to 1: its accuracy, from 0 to 1, and its examples, on a logarithmic scale"""
 
 
 def cell(name: str, value: Any) -> str:
@@ -47,10 +51,11 @@ def show_metrics(
     intervals: pd.DataFrame,
     *after: str,
     proxies: pd.DataFrame | None = None,
+    reliability: pd.DataFrame | None = None,
     against: str | None = None,
     markdown: bool = False,
 ) -> None:
-    """A table of scores and one of differences per condition; the rows themselves with --json."""
+    """A table of scores and one of differences per condition, then curves; the rows themselves with --json."""
     from vbs_cli.plots import summary
 
     methods = list(intervals["method"].unique())
@@ -70,7 +75,21 @@ def show_metrics(
         shown += [shape(summary.PROXY_COLUMNS, summary.proxy_lines(proxies)), PROXY_LEGEND, ""]
         more["proxies"] = proxies.to_dict("records")
     shown.append(LEGEND)
+    if not markdown:
+        shown += curves(None if proxies is None else metrics, reliability)
     shell.show(metrics.to_dict("records"), *shown, *after, more=more)  # type: ignore[arg-type]
+
+
+def curves(swept: pd.DataFrame | None, reliability: pd.DataFrame | None) -> list[Any]:
+    """A sweep along its levels, and accuracy along confidence, as small as words."""
+    from vbs_cli.plots import sparks
+
+    shown: list[Any] = []
+    if swept is not None and (lines := sparks.level_lines(swept)):
+        shown += ["\n[bold]along the levels[/]", table(sparks.LEVEL_COLUMNS, lines), LEVEL_LEGEND]
+    if reliability is not None and (lines := sparks.reliability_lines(reliability)):
+        shown += ["\n[bold]reliability[/]", table(sparks.RELIABILITY_COLUMNS, lines), RELIABILITY_LEGEND]
+    return shown
 
 
 def show_study(
