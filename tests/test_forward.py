@@ -13,6 +13,7 @@ from vbs_cli.errors import NotFinite
 from vbs_cli.forward import run_draws, run_patches
 from vbs_cli.models import build_model
 from vbs_cli.models.dropout import use_generator
+from vbs_cli.models.fast import fast
 from vbs_cli.seeding import generator
 
 
@@ -26,6 +27,17 @@ def network(dropout=0.0):
     model = build_model("conv1d-radio", shape=(2, 200), classes=4, width=6, dropout=dropout)
     model(torch.randn(32, 2, 200))  # give BatchNorm statistics
     return model.eval()
+
+
+def hook_first_layers(monkeypatch, hook):
+    """Call `hook(layer, inputs)` before the first layer of every network that is made ready."""
+
+    def hooked(*args, **options):
+        ready = fast(*args, **options)
+        ready.net[0].register_forward_pre_hook(hook)
+        return ready
+
+    monkeypatch.setattr(forward, "fast", hooked)
 
 
 @torch.inference_mode()
@@ -73,10 +85,11 @@ def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
     monkeypatch.setattr(forward, "CHUNK", 40)  # 70 examples: 40 + 30
     model = network(dropout=0.5)
     x = split.inputs(slice(None))
+    net = fast(model, (2, 200)).net  # masks follow the memory
     members = []
     for draw in range(3):
-        use_generator(model, generator("mc-dropout", 5, "test", draw, 0))
-        members.append(torch.cat([model(part).mean(2) for part in (x[:40], x[40:])]))
+        use_generator(net, generator("mc-dropout", 5, "test", draw, 0))
+        members.append(torch.cat([net(part).mean(2) for part in (x[:40], x[40:])]))
     [record] = run_draws(model, split, draws=3, seed=5)
     torch.testing.assert_close(record.logits, torch.stack(members).mean(0))
     torch.testing.assert_close(record.mean_softmax, torch.stack(members).softmax(2).mean(0))
@@ -111,7 +124,7 @@ def test_parts_are_kept_on_request_only(split):
 
 
 @pytest.mark.parametrize("role", ["patches", "draws"])
-def test_where_memory_runs_out_fewer_examples_go_through_together(split, role):
+def test_where_memory_runs_out_fewer_examples_go_through_together(split, role, monkeypatch):
     model = network(0.5 if role == "draws" else 0.0)
 
     def run():
@@ -127,7 +140,7 @@ def test_where_memory_runs_out_fewer_examples_go_through_together(split, role):
         if len(inputs[0]) > 10:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    model[0].register_forward_pre_hook(scarce)
+    hook_first_layers(monkeypatch, scarce)
     again = run()
     assert max(sizes) == forward.CHUNK
     assert sum(size for size in sizes if size <= 10) == len(split)
@@ -136,15 +149,15 @@ def test_where_memory_runs_out_fewer_examples_go_through_together(split, role):
     assert torch.equal(again.labels, whole.labels)
 
 
-def test_other_errors_and_memory_for_not_even_one_example_are_passed_on(split):
+def test_other_errors_and_memory_for_not_even_one_example_are_passed_on(split, monkeypatch):
     model = build_model("conv1d-radio", shape=(2, 200), classes=4, width=6).eval()
 
     def never(module, inputs):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    hook = model[0].register_forward_pre_hook(never)
-    with pytest.raises(torch.OutOfMemoryError):
-        run_patches(model, split, kernel=3)
-    hook.remove()
-    with pytest.raises(RuntimeError, match="channels"):
+    with monkeypatch.context() as patch:
+        hook_first_layers(patch, never)
+        with pytest.raises(torch.OutOfMemoryError):
+            run_patches(model, split, kernel=3)
+    with pytest.raises(RuntimeError, match="channel dimensions"):
         run_patches(torch.nn.Sequential(torch.nn.Conv1d(3, 4, 5)), split, kernel=3)

@@ -12,11 +12,12 @@ from vbs_cli.data.base import BLOCK, Split
 from vbs_cli.data.noise import Draws, distort
 from vbs_cli.errors import is_out_of_memory
 from vbs_cli.logits import Logits, check_logits, pool
-from vbs_cli.models.arrangement import arranged, placed
+from vbs_cli.models.arrangement import placed
 from vbs_cli.models.dropout import split_before_dropout, use_generator
+from vbs_cli.models.fast import Fast, fast
 from vbs_cli.seeding import generator
 
-CHUNK = 64  # examples that go through the network together: on a CPU their activations stay in its cache
+CHUNK = 64  # examples that go through a network together, at most
 AS_IT_IS = ("",)  # the name of no noise
 Read = Callable[[Tensor, Tensor, int], Logits]  # inputs and labels of a block, its number
 
@@ -35,11 +36,10 @@ def run_patches(
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Logits]:
     """One pass of a network over a split for each noise, all in one walk; the parts are its patches."""
-    model = arranged(model, device).eval()
-    use_generator(model, None)
+    ready = made_ready(model, split, device)
 
     def read(x: Tensor, y: Tensor, block: int) -> Logits:
-        z = within_memory(partial(patches_of, model, x, device=device))
+        z = within_memory(partial(patches_of, ready.net, x, device=device), ready.chunk)
         check_logits(pool(z), start=block * BLOCK)
         return Logits.from_patches(z, labels=y, kernel=kernel, spreads=spreads, keep_parts=keep_parts)
 
@@ -65,15 +65,21 @@ def run_draws(
     The masks depend on seed, draw and block, not on the level: curves over the level are smooth. What comes before the
     first dropout is computed once for all draws, and a few examples are in memory at a time, whatever their number.
     """
-    before, after = split_before_dropout(arranged(model, device).eval())
+    ready = made_ready(model, split, device)
+    before, after = split_before_dropout(ready.net)
 
     def read(x: Tensor, y: Tensor, block: int) -> Logits:
         names = [("mc-dropout", seed, split.name, draw, block) for draw in range(draws)]
-        members = within_memory(partial(members_of, before, after, x, names, device=device))
+        members = within_memory(partial(members_of, before, after, x, names, device=device), ready.chunk)
         check_logits(members.mean(0), start=block * BLOCK)
         return Logits.from_members(members, labels=y, spreads=spreads, keep_parts=keep_parts)
 
     return walk(split, read, noises, level, kept, advance)
+
+
+def made_ready(model: nn.Module, split: Split, device: torch.device | str) -> Fast:
+    """The fast form of a network for the inputs of a split."""
+    return fast(model, split.shape, device=device, most=CHUNK)
 
 
 @torch.inference_mode()
@@ -126,9 +132,8 @@ def members_of(
     return torch.cat(parts, 1)
 
 
-def within_memory(run: Callable[..., Tensor]) -> Tensor:
-    """`run(chunk=...)` with chunks as large as the memory allows."""
-    chunk = CHUNK
+def within_memory(run: Callable[..., Tensor], chunk: int) -> Tensor:
+    """`run(chunk=...)` with chunks of that size, or as large as the memory allows."""
     while True:
         try:
             return run(chunk=chunk)

@@ -31,7 +31,7 @@ def test_the_other_way_runs_the_network_for_every_method_and_score(workplace):
     passes = []
 
     def count(module, inputs):
-        if isinstance(module, nn.Conv1d) and module.in_channels == 2 and not inputs[0].is_meta:
+        if isinstance(module, nn.Conv2d) and module.in_channels == 2 and not inputs[0].is_meta:
             passes.append(len(inputs[0]))
 
     hook = nn.modules.module.register_module_forward_pre_hook(count)

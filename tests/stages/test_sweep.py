@@ -14,6 +14,7 @@ from vbs_cli.data import base
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.metrics import METRICS
+from vbs_cli.models.dropout import Dropout
 from vbs_cli.run import layout
 from vbs_cli.stages import caches, networks, scoring, train
 from vbs_cli.stages.calibrate import calibrate
@@ -29,14 +30,15 @@ LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 def passed(monkeypatch):
     """Counts the examples that go through each network, by role; the first layer of a network sees each pass once."""
     seen = Counter()
-    real = caches.trained_network
+    real = forward.fast
 
-    def counting(job, seed, role):
-        model = real(job, seed, role)
-        model[0].register_forward_pre_hook(lambda module, inputs: seen.update({role: len(inputs[0])}))
-        return model
+    def counting(model, *args, **options):
+        ready = real(model, *args, **options)
+        role = "dropout" if any(isinstance(layer, Dropout) for layer in model) else "conventional"
+        ready.net[0].register_forward_pre_hook(lambda module, inputs: seen.update({role: len(inputs[0])}))
+        return ready
 
-    monkeypatch.setattr(caches, "trained_network", counting)
+    monkeypatch.setattr(forward, "fast", counting)
     return seen
 
 

@@ -40,6 +40,10 @@ class Clips:
     start: np.ndarray  # (N,) of the windows, from the beginning of their recordings
     crop: int
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.first), 1, self.crop
+
     def __getitem__(self, index: Any) -> np.ndarray:
         begins = self.first[index] + self.start[index]
         return np.stack([self.samples[begin : begin + self.crop] for begin in begins])[:, None]
@@ -61,6 +65,11 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one input, (C, *size)."""
+        return tuple(self.x.shape[1:])
 
     def inputs(self, index: Any) -> Tensor:
         """Some inputs, copied into memory as float32."""
