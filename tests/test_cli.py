@@ -22,7 +22,7 @@ from vbs_cli.crews import Local
 from vbs_cli.crews.cluster import Cluster
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
-from vbs_cli.plots.summary import KERNEL_COLUMNS
+from vbs_cli.plots.cost_lines import KERNEL_COLUMNS
 from vbs_cli.run import Recipe, Store, locked, open_run
 from vbs_cli.settings import PROTOCOLS
 from vbs_cli.stages import bench as bench_stage

@@ -1,27 +1,34 @@
 """The predictions that are compared, each from input to probabilities and with no more than its method needs.
 
-`Logits.from_patches` prepares for every method at once, so a record made by it would charge each method for
-all of them. Here a record holds what its method reads, made by the same functions. As in `vbs_cli.forward`,
-the network runs on its device and the rest on the CPU.
+Every method is measured in two variants: "paper", the plain network on the whole batch at once, all draws in one batch
+and all members of an ensemble in memory; and "vbs", by the functions of `vbs_cli.forward` that evaluation uses: the
+fast form of the network, a few inputs at a time, one draw or member after another. `Logits.from_patches` prepares for
+every method at once, so a record made by it would charge each method for all of them; here a record holds what its
+method reads, made by the same functions. The network runs on its device and the rest on the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from vbs_cli.bench import flops
+from vbs_cli.bench.network import Network
 from vbs_cli.errors import InvalidInput
-from vbs_cli.logits import Logits, pool, sigma_bar
-from vbs_cli.methods.base import METHODS
+from vbs_cli.forward import members_of, patches_of
+from vbs_cli.logits import Logits, pool, sigma_bar, window_sums
+from vbs_cli.methods.averaging import DeepEnsemble, MCDropout, PatchAveraging
+from vbs_cli.methods.base import METHODS, Method
 from vbs_cli.methods.conventional import Conventional
 from vbs_cli.methods.temperature import TemperatureScaling
 from vbs_cli.methods.variance import VarianceSmoothing
-from vbs_cli.models.dropout import use_generator
-from vbs_cli.seeding import generator
+from vbs_cli.models.dropout import Dropout, split_before_dropout
+from vbs_cli.models.fast import fast
 
 # As after fitting. The numbers do not matter for the cost; beta = 1 has every example smoothed.
 CONVENTIONAL = Conventional()
@@ -33,73 +40,141 @@ VBS = VarianceSmoothing(alpha=1.0, beta=1.0)
 class Case:
     """What a prediction needs besides its input."""
 
-    model: nn.Module
+    nets: Sequence[nn.Module]  # that are in memory: one, or all members of an ensemble
     kernel: int
     draws: int
+    chunk: int = 0  # how many inputs a network in its fast form is given at a time
+    saved: Sequence[Path] = ()  # the weights of members that are in memory only while they predict
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the networks that stay in memory between two predictions."""
+        return sum(value.numel() * value.element_size() for net in self.nets for value in net.state_dict().values())
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to predict: "paper" as the paper ran it, "vbs" as vbs runs it where that differs."""
+    """One way to predict."""
 
     method: str
-    variant: str
-    predict: Callable[[Case, Tensor], Tensor]  # (B, *shape) -> (B, K)
+    variant: str  # "paper" or "vbs"
+    forward: Callable[[Case, Tensor], Tensor]  # (B, *shape) -> parts: patches (B, K, *grid) or members (M, B, K)
+    finish: Callable[[Case, Tensor], Tensor]  # parts -> probabilities (B, K)
     flops: Callable[[flops.Head], int]  # of one example, after the network
-    all_draws_at_once: bool = False
 
     @property
     def name(self) -> str:
         return f"{self.method} ({self.variant})"
 
     @property
-    def dropout(self) -> bool:
-        """Whether the method runs the network that has dropouts."""
-        return METHODS[self.method].model == "dropout"
+    def model(self) -> str:
+        """Whose sub-predictions the method reads: "conventional", "dropout" or "ensemble"."""
+        return METHODS[self.method].model
+
+    @property
+    def all_draws_at_once(self) -> bool:
+        return self.forward is draws_at_once
+
+    def networks(self, members: int) -> int:
+        """How many a prediction needs."""
+        return members if self.model == "ensemble" else 1
+
+    def predict(self, case: Case, x: Tensor) -> Tensor:
+        """(B, *shape) -> (B, K)."""
+        return self.finish(case, self.forward(case, x))
+
+    def case(self, network: Network, folder: Path, *, draws: int, members: int, device: str) -> Case:
+        """All that its predictions need, made before they are measured; `folder` is for what is not kept in memory."""
+        seeds = range(self.networks(members))
+        built = [network.build(dropout=self.model == "dropout", seed=seed).to(device) for seed in seeds]
+        if self.variant == "paper":
+            nets = [with_plain_dropout(net) for net in built] if self.all_draws_at_once else built
+            return Case(nets, network.kernel, draws)
+        ready = [fast(net, network.shape, device=device) for net in built]
+        saved = [folder / f"member-{seed}.safetensors" for seed in seeds] if len(seeds) > 1 else []
+        for path, each in zip(saved, ready, strict=False):
+            weights = {name: value.contiguous() for name, value in each.net.state_dict().items()}
+            safetensors.torch.save_file(weights, path)
+        return Case([ready[0].net], network.kernel, draws, chunk=ready[0].chunk, saved=saved)
 
 
-def draw_generator(draw: int, device: torch.device) -> torch.Generator:
-    return generator("bench", "draw", draw, device=device)
+def with_plain_dropout(net: nn.Module) -> nn.Module:
+    """The network with torch's own dropouts in place of ours, always on."""
+    for name, layer in [*net.named_modules()]:
+        if isinstance(layer, Dropout):
+            net.set_submodule(name, nn.Dropout(layer.p).train())
+    return net
 
 
-def conventional(case: Case, x: Tensor) -> Tensor:
-    return CONVENTIONAL.predict_proba(Logits(pool(case.model(x).cpu())))
-
-
-def temperature(case: Case, x: Tensor) -> Tensor:
-    return TEMPERATURE.predict_proba(Logits(pool(case.model(x).cpu())))
-
-
-def smoothed(case: Case, x: Tensor) -> Tensor:
-    patches = case.model(x).cpu()
-    return VBS.predict_proba(Logits(pool(patches), sigma=sigma_bar(patches, case.kernel)))
+def patches_at_once(case: Case, x: Tensor) -> Tensor:
+    patches: Tensor = case.nets[0](x).cpu()
+    return patches
 
 
 def draws_at_once(case: Case, x: Tensor) -> Tensor:
-    """MC-dropout with all draws in one batch of draws * B."""
-    use_generator(case.model, draw_generator(0, x.device))
-    probs = conventional(case, x.repeat(case.draws, *(1 for _ in x.shape[1:])))
-    use_generator(case.model, None)
-    return probs.view(case.draws, len(x), -1).mean(0)
+    """All draws in one batch of draws * B."""
+    logits = pool(case.nets[0](x.repeat(case.draws, *(1 for _ in x.shape[1:]))).cpu())
+    return logits.view(case.draws, len(x), -1)
+
+
+def members_in_memory(case: Case, x: Tensor) -> Tensor:
+    return torch.stack([pool(net(x).cpu()) for net in case.nets])
+
+
+def patches_in_chunks(case: Case, x: Tensor) -> Tensor:
+    return patches_of(case.nets[0], x, device=x.device, chunk=case.chunk)
 
 
 def draws_in_turn(case: Case, x: Tensor) -> Tensor:
-    """MC-dropout draw after draw, averaged as it goes: the memory of one draw."""
-    total = torch.zeros((), dtype=torch.float64)
-    for draw in range(case.draws):
-        use_generator(case.model, draw_generator(draw, x.device))
-        total = total + conventional(case, x)
-    use_generator(case.model, None)
-    return total / case.draws
+    """A few inputs and one draw at a time, what comes before the first dropout once for all draws."""
+    before, after = split_before_dropout(case.nets[0])
+    names = [("bench", "draw", draw) for draw in range(case.draws)]
+    return members_of(before, after, x, names, device=x.device, chunk=case.chunk)
 
 
+def members_in_turn(case: Case, x: Tensor) -> Tensor:
+    """One member in memory at a time: the weights are read, the batch goes through, the next."""
+    logits = []
+    for path in case.saved:
+        case.nets[0].load_state_dict(safetensors.torch.load_file(path))
+        logits.append(pool(patches_in_chunks(case, x)))
+    return torch.stack(logits)
+
+
+def tempered(method: Method) -> Callable[[Case, Tensor], Tensor]:
+    """Of methods that need the pooled logits alone."""
+    return lambda case, patches: method.predict_proba(Logits(pool(patches)))
+
+
+def smoothed(case: Case, patches: Tensor) -> Tensor:
+    return VBS.predict_proba(Logits(pool(patches), sigma=sigma_bar(patches, case.kernel)))
+
+
+def patch_average(case: Case, patches: Tensor) -> Tensor:
+    sums, centre, size = window_sums(patches, case.kernel)
+    softmaxes = torch.add(centre, sums, alpha=1 / size).softmax(1)
+    return PatchAveraging().predict_proba(Logits(pool(patches), mean_softmax=softmaxes.mean(2)))
+
+
+def average(method: Method) -> Callable[[Case, Tensor], Tensor]:
+    """Of draws or members."""
+    return lambda case, members: method.predict_proba(Logits(members.mean(0), mean_softmax=members.softmax(2).mean(0)))
+
+
+# By method: how it finishes and what that costs, then how its sub-predictions come about in each variant.
+WAYS = {
+    "conventional": (tempered(CONVENTIONAL), flops.conventional_flops, patches_at_once, patches_in_chunks),
+    "temperature": (tempered(TEMPERATURE), flops.temperature_flops, patches_at_once, patches_in_chunks),
+    "vbs": (smoothed, flops.vbs_flops, patches_at_once, patches_in_chunks),
+    "naive": (patch_average, flops.naive_flops, patches_at_once, patches_in_chunks),
+    "mc-dropout": (average(MCDropout()), flops.average_flops, draws_at_once, draws_in_turn),
+    "ensemble": (average(DeepEnsemble()), flops.average_flops, members_in_memory, members_in_turn),
+}
 # In the order of the table; the first is what the ratios refer to.
-CONTENDERS = (
-    Contender("conventional", "paper", conventional, flops.conventional_flops),
-    Contender("temperature", "paper", temperature, flops.temperature_flops),
-    Contender("vbs", "paper", smoothed, flops.vbs_flops),
-    Contender("mc-dropout", "paper", draws_at_once, flops.mc_dropout_flops, all_draws_at_once=True),
-    Contender("mc-dropout", "vbs", draws_in_turn, flops.mc_dropout_flops),
+CONTENDERS = tuple(
+    Contender(method, variant, (paper, ours)[place], finish, counted)
+    for place, variant in enumerate(("paper", "vbs"))
+    for method, (finish, counted, paper, ours) in WAYS.items()
 )
 
 

@@ -7,16 +7,16 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vbs_cli.bench.contenders import CONTENDERS, Contender
 from vbs_cli.bench.network import Network
 from vbs_cli.errors import VbsError
 from vbs_cli.files import told_size
 from vbs_cli.logits import sigma_bar
+from vbs_cli.models.fast import largest_layer
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
@@ -30,21 +30,23 @@ WORKSPACE = 2
 class Footprint:
     """What a network keeps in memory, in bytes."""
 
-    weights: int
+    weights: int  # of one
     example: int  # one input
     layer: int  # input and output of the largest layer, for one example
 
-    def needed(self, batch: int, *, copies: int) -> int:
-        """For a batch that is repeated `copies` times before it enters the network."""
-        return self.weights + batch * self.example + batch * copies * (self.example + WORKSPACE * self.layer)
+    def needed(self, batch: int, *, copies: int = 1, networks: int = 1) -> int:
+        """For a batch that is repeated `copies` times before it enters a network, of which there are several."""
+        passing = batch * copies * (self.example + WORKSPACE * self.layer)
+        return networks * self.weights + batch * self.example + passing
 
 
-def check_memory(network: Network, *, batch: int, draws: int, device: str) -> None:
+def check_memory(network: Network, *, batch: int, draws: int, members: int, device: str) -> None:
     """Refuse a batch for which the hungriest contender would not fit, and a network that cannot run."""
     footprint = dry_run(network)
 
     def needed(contender: Contender) -> int:
-        return footprint.needed(batch, copies=draws if contender.all_draws_at_once else 1)
+        copies = draws if contender.all_draws_at_once else 1
+        return footprint.needed(batch, copies=copies, networks=contender.networks(members))
 
     worst = max(CONTENDERS, key=needed)
     available = available_bytes(device)
@@ -58,20 +60,12 @@ def check_memory(network: Network, *, batch: int, draws: int, device: str) -> No
 
 def dry_run(network: Network) -> Footprint:
     """One example through the network without any arithmetic: meta tensors have shapes and no data."""
-    largest = 0
-
-    def watch(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        nonlocal largest
-        largest = max(largest, sum(size(value) for value in (*inputs, output) if isinstance(value, Tensor)))
-
     with torch.device("meta"), torch.inference_mode():
         model = network.build(dropout=True)
-        for module in model.modules():
-            if not list(module.children()):
-                module.register_forward_hook(watch)
         x = torch.empty(1, *network.shape)
         sigma_bar(model(x), network.kernel)  # refuses a window that is longer than the patches
-    return Footprint(weights=sum(size(p) for p in model.parameters()), example=size(x), layer=largest)
+    weights = sum(size(parameter) for parameter in model.parameters())
+    return Footprint(weights, example=size(x), layer=largest_layer(model, network.shape))
 
 
 def size(tensor: Tensor) -> int:

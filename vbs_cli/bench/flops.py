@@ -18,7 +18,7 @@ class Head:
     classes: int  # K
     grid: tuple[int, ...]  # of patches: (T,) or (H, W)
     kernel: int = 1  # of the window pooling
-    draws: int = 1
+    passes: int = 1  # draws of MC-dropout or members of an ensemble
 
     @property
     def windows(self) -> int:
@@ -91,6 +91,12 @@ def vbs_flops(head: Head) -> int:
     return temperature_flops(head) + sigma_bar_flops(head) + 3
 
 
-def mc_dropout_flops(head: Head) -> int:
-    """A conventional prediction for each draw, and their mean."""
-    return head.draws * conventional_flops(head) + head.classes * mean_flops(head.draws)
+def naive_flops(head: Head) -> int:
+    """Windows, to which the mean that was taken off is added again, a softmax for each, and the mean of those."""
+    windows = head.classes * (window_flops(head) + head.windows)
+    return windows + head.windows * softmax_flops(head.classes) + head.classes * mean_flops(head.windows)
+
+
+def average_flops(head: Head) -> int:
+    """A conventional prediction for each draw or member, and their mean."""
+    return head.passes * conventional_flops(head) + head.classes * mean_flops(head.passes)

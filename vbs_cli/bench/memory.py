@@ -7,15 +7,22 @@ import gc
 import re
 import statistics
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # proc(5): resets the high-water mark of the resident set
 
+FEWEST, REPEATS, PATIENCE = 2, 5, 5.0  # measurements, and seconds for them
+
+MEMORY_EVENT = "[memory]"  # how the profiler calls an allocation or its end
 PAGE = 4096  # the kernel counts whole pages, so nothing smaller can be seen
 
 # mallopt(3) of glibc: parameters, and values in bytes. AT_ONCE gives every tensor a mapping of its own, which
@@ -26,18 +33,63 @@ AT_ONCE = 64 * 2**10
 ADAPTED = 32 * 2**20
 
 
-def peak_memory(run: Callable[[], object], *, device: str, repeats: int = 5) -> int:
-    """Bytes that `run` needs at its peak, the median of several runs: the first still sets things up."""
+@dataclass(frozen=True)
+class Peak:
+    """Bytes that a piece of work takes at its peak: the median of several runs, and their deviation."""
+
+    median: int
+    deviation: float
+
+
+def peak_memory(run: Callable[[], object], *, device: str) -> Peak:
+    """What `run` needs beyond what the process holds; by the median, since the first run still sets things up."""
     gc.collect()
     if torch.device(device).type == "cuda":
-        return max(PAGE, int(statistics.median(cuda_rise(run, device) for _ in range(repeats))))
+        return peak_of(repeated(lambda: cuda_rise(run, device)))
     if not CLEAR_REFS.exists():
-        return max(PAGE, lifetime_rise(run))
+        return peak_of([lifetime_rise(run)])
     give_back_at_once()
     try:
-        return max(PAGE, int(statistics.median(resident_rise(run) for _ in range(repeats))))
+        return peak_of(repeated(lambda: resident_rise(run)))
     finally:
         give_back_as_usual()
+
+
+def repeated(measure: Callable[[], int]) -> list[int]:
+    """REPEATS measurements, or fewer, if they take long."""
+    found: list[int] = []
+    started = time.monotonic()
+    while len(found) < FEWEST or (len(found) < REPEATS and time.monotonic() - started < PATIENCE):
+        found.append(measure())
+    return found
+
+
+def peak_of(rises: Sequence[int]) -> Peak:
+    seen = [max(PAGE, rise) for rise in rises]
+    return Peak(int(statistics.median(seen)), statistics.stdev(seen) if len(seen) > 1 else 0.0)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What torch's own allocator tells of one run, in bytes."""
+
+    peak: int  # beyond what was allocated before
+    total: int  # of all allocations, whatever was given back meanwhile: what the paper's authors summed up
+
+
+def traced_memory(run: Callable[[], object]) -> Trace:
+    """One run under torch's profiler. What libraries such as oneDNN take for themselves is not in it."""
+    with profile(activities=[ProfilerActivity.CPU, *gpu_activity()], profile_memory=True) as profiler:
+        run()
+    assert profiler.profiler is not None
+    assert profiler.profiler.kineto_results is not None
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == MEMORY_EVENT]
+    changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return Trace(peak=max(0, *accumulate(changes), 0), total=sum(change for change in changes if change > 0))
+
+
+def gpu_activity() -> list[ProfilerActivity]:
+    return [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
 
 
 def cuda_rise(run: Callable[[], object], device: str) -> int:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vbs_cli.models import build_model
+from vbs_cli.models.base import patch_grid
 from vbs_cli.models.training import initialised
 from vbs_cli.seeding import generator
 
@@ -23,8 +24,8 @@ class Network:
     dropout: float  # of the MC-dropout variant
     kernel: int  # the window of variance-based smoothing
 
-    def build(self, *, dropout: bool) -> nn.Module:
-        """The network in evaluation mode, with or without its dropouts; the same weights every time."""
+    def build(self, *, dropout: bool, seed: int = 0) -> nn.Module:
+        """The network in evaluation mode, with or without its dropouts; a seed has the same weights every time."""
 
         def build() -> nn.Module:
             return build_model(
@@ -35,7 +36,11 @@ class Network:
                 dropout=self.dropout if dropout else 0.0,
             )
 
-        return initialised(build, seed=0, role="bench").eval()
+        return initialised(build, seed=seed, role="bench").eval()
+
+    def grid(self) -> tuple[int, ...]:
+        """How the patches of an input lie."""
+        return tuple(patch_grid(self.build(dropout=False), self.shape))
 
     def inputs(self, batch: int) -> Tensor:
         """Standard normal inputs (batch, *shape)."""

@@ -1,4 +1,4 @@
-"""What the comparing process and a measuring process say to each other: one JSON object each way."""
+"""What the comparing process and a measuring process say to each other: one line of JSON each way."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from vbs_cli.bench.network import Network
 
 @dataclass(frozen=True)
 class Request:
-    """One contender, to be measured."""
+    """One contender, to be measured. The first line to a worker; words of COMMANDS follow."""
 
     network: Network
     method: str
     variant: str
     batch: int
     draws: int
-    repeats: int
+    members: int
     device: str
 
     def to_json(self) -> str:
@@ -31,16 +31,31 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What it costs on one batch."""
+class Costs:
+    """What a prediction of one batch takes, besides time. Bytes, weights included."""
 
     memory_bytes: int
-    latency_ms: float
+    memory_deviation: float
+    traced_bytes: int
+    allocated_bytes: int
     flops: int
+    network_flops: int
+    parameters: int
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str) -> Answer:
-        return cls(**json.loads(text))
+@dataclass(frozen=True)
+class Timing:
+    """One prediction, in milliseconds: all of it, and what came after the network."""
+
+    whole: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast this machine multiplies matrices, in FLOPs per second."""
+
+    flops: float
+
+
+COMMANDS = ("costs", "time", "beside", "gemm")  # each answered by one of the above

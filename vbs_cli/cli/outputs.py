@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from vbs_cli.cli.commands import Markdown, app
+from vbs_cli.cli.commands import TRAINING, Markdown, app
 from vbs_cli.cli.shell import Shell, command
-from vbs_cli.cli.tables import cell
+from vbs_cli.cli.tables import cell, shaper
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
+
+if TYPE_CHECKING:
+    from vbs_cli.stages.bench import Subject
 
 
 @command(app, "plot", "vbs plot", "vbs plot reliability --methods vbs,temperature --format pdf")
@@ -94,7 +99,15 @@ def report(
     shell.show(rows, *(row["path"] for row in rows))
 
 
-@command(app, "bench", "vbs bench --batch 128", "vbs bench methods --markdown", without=("force", "dry_run"))
+@command(
+    app,
+    "bench",
+    "vbs bench --batch 128",
+    "vbs bench --dataset radio --latex",
+    "vbs bench methods --markdown",
+    settings={name: TRAINING[name] for name in ("dataset", "profile", "model", "width")},
+    without=("force", "dry_run"),
+)
 def bench(
     shell: Shell,
     what: Annotated[
@@ -102,30 +115,64 @@ def bench(
     ] = "network",
     batch: Annotated[int, typer.Option(min=1, help="Examples per prediction.")] = 128,
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement.")] = 30,
+    members: Annotated[int, typer.Option(min=2, help="Networks of an ensemble.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement, at most.")] = 30,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Costs against batch, classes, patches, draws.")] = False,
     markdown: Markdown = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Tables in LaTeX.")] = False,
 ) -> None:
-    """Measure what a prediction of each method costs, or how fast vbs is beside what people use instead."""
-    from vbs_cli.plots.summary import COST_COLUMNS, KERNEL_COLUMNS, cost_lines, kernel_lines, markdown_table
-    from vbs_cli.stages.bench import Plan, bench_kernels_of, bench_protocol, bench_run
+    """Measure what a prediction of each method costs, or how fast vbs is beside what people use instead.
+
+    The network is that of the run, or the one that --dataset, --profile, --model and --width describe; without either
+    it is the paper's network for CIFAR-10.
+    """
+    from vbs_cli.plots import cost_lines as lines
+    from vbs_cli.stages import bench as stage
     from vbs_cli.stages.bench_sweep import bench_sweep
 
-    plan = Plan(batch=batch, draws=draws, repeats=repeats)
     known = ("network", "methods", "noise", "training", "sweep")
     if what not in known:
         raise unknown("bench", what, known)
-    if what == "sweep":
-        with shell.job() as job:
-            rows = bench_sweep(job)
-    elif what != "network":
-        rows = bench_kernels_of(what, shell.console.progress)
-    elif shell.has_run():
-        with shell.job() as job:
-            rows = bench_run(job, plan)
+    shape = shaper(markdown=markdown, latex=latex)
+    if what != "network":
+        if what == "sweep":
+            with shell.job() as job:
+                rows = bench_sweep(job)
+        else:
+            rows = stage.bench_kernels_of(what, shell.console.progress)
+        return shell.show(rows, shape(lines.KERNEL_COLUMNS, lines.kernel_lines(rows)))
+    plan = stage.Plan(batch=batch, draws=draws, members=members, repeats=repeats)
+    with bench_subject(shell) as subject:
+        told = f"[bold]{escape(subject.told)}[/], batches of {batch}, {subject.device}"
+        if scaling:
+            rows, powers = stage.bench_growth(subject, plan)
+            tables = [shape(lines.SCALING_COLUMNS, lines.scaling_lines(rows)), ""]
+            tables.append(shape(lines.EXPONENT_COLUMNS, lines.exponent_lines(powers)))
+            return shell.show(rows, told, *tables, lines.SCALING_NOTE, more={"exponents": powers})
+        rows, path = stage.bench_network(subject, plan)
+    shell.console.progress.say(f"saved: {path}")
+    tables = [
+        shape(lines.COST_COLUMNS, lines.cost_lines(rows)),
+        "",
+        shape(lines.DETAIL_COLUMNS, lines.detail_lines(rows)),
+    ]
+    shell.show(rows, told, *tables, *lines.cost_notes(rows))
+
+
+@contextmanager
+def bench_subject(shell: Shell) -> Iterator[Subject]:
+    """The network to measure: that of the run, unless flags describe another."""
+    from vbs_cli.stages.bench import of_protocol, of_run
+
+    described = any(value is not None for value in shell.flags.values())
+    if described and shell.run_name is not None:
+        raise InvalidInput("--run measures the network of that run", hint="leave out --dataset, --model and the like")
+    if shell.has_run() and not described:
+        with replace(shell, flags={}).job() as job:
+            yield of_run(job)
     else:
-        rows = bench_protocol(shell.settings(), plan, device=shell.device, progress=shell.console.progress)
-    columns, lines = (COST_COLUMNS, cost_lines(rows)) if what == "network" else (KERNEL_COLUMNS, kernel_lines(rows))
-    shell.show(rows, escape(markdown_table(columns, lines)) if markdown else table(columns, lines))
+        given = shell.given(shell.flags)
+        yield of_protocol(given, shell.runs_dir, device=shell.device, progress=shell.console.progress)
 
 
 @command(app, "status", "vbs status", "vbs status --run runs/radio --json", without=("force", "dry_run"))

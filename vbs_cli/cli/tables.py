@@ -60,7 +60,7 @@ def show_metrics(
 
     methods = list(intervals["method"].unique())
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
-    shape = shaper(markdown)
+    shape = shaper(markdown=markdown)
     shown: list[Any] = []
     for condition in summary.conditions(intervals):
         scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
@@ -99,7 +99,7 @@ def show_study(
     from vbs_cli.plots import summary
     from vbs_cli.stages.study import BASELINE, COMPARED, SMOOTHED
 
-    shape = shaper(markdown)
+    shape = shaper(markdown=markdown)
     told = ("kl_uniform", "ece", "brier")
     shown = [
         f"[bold]{escape(str(metrics['noise'].iloc[0]))}[/], {escape(str(metrics['source'].iloc[0]))}",
@@ -112,12 +112,13 @@ def show_study(
     shell.show(metrics.to_dict("records"), *shown, more=more)  # type: ignore[arg-type]
 
 
-def shaper(markdown: bool) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
-    """Tables for a terminal, or for a page."""
-    from vbs_cli.plots.summary import markdown_table
+def shaper(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
+    """Tables for a terminal, for a page, or for a paper."""
+    from vbs_cli.plots.summary import latex_table, markdown_table
 
-    if markdown:
-        return lambda columns, lines: f"\n{escape(markdown_table(columns, lines))}\n"
+    if markdown or latex:
+        written = latex_table if latex else markdown_table
+        return lambda columns, lines: f"\n{escape(written(columns, lines))}\n"
     return table
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vbs_cli.plots.base import Tables
+from vbs_cli.plots.cost_lines import COST_COLUMNS, cost_lines, cost_notes
 from vbs_cli.plots.style import method_style
 from vbs_cli.plots.summary import (
     BASELINE,
     CHANCE,
-    COST_COLUMNS,
     DETECTION_COLUMNS,
     DIFFERENCES,
     INTERVAL_COLUMNS,
@@ -18,7 +18,6 @@ from vbs_cli.plots.summary import (
     Condition,
     best_methods,
     conditions,
-    cost_lines,
     difference_lines,
     interval_lines,
     proxy_lines,
@@ -157,8 +156,10 @@ def costs(tables: Tables) -> list[TableView]:
     """What a prediction of each method costs beside the conventional one."""
     if tables.bench.empty:
         return []
-    rows = lined(cost_lines(tables.bench.to_dict("records")), method_label)
-    note = f"Batches of {tables.bench['batch'].iloc[0]}; each cost beside its ratio to the conventional prediction."
+    costs = tables.bench.to_dict("records")
+    rows = lined(cost_lines(costs), method_label)
+    told = ". ".join(note[0].upper() + note[1:] for note in cost_notes(costs))
+    note = f"Batches of {tables.bench['batch'].iloc[0]}. {told}."
     return [TableView("Cost of a prediction", ("Method", *COST_COLUMNS[1:]), [Group("", list(rows))], note)]
 
 

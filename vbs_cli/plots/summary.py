@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,49 +65,6 @@ def plus_minus(mean: float, std: float, digits: int = 3) -> str:
     if math.isnan(mean):
         return "-"
     return f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
-
-
-COST_COLUMNS = ("method", "variant", "memory", "ratio", "latency", "ratio", "FLOPs", "ratio")
-
-
-def cost_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
-    """Rows of the bench as COST_COLUMNS, each cost beside its ratio to the conventional prediction."""
-    return [
-        [
-            row["method"],
-            row["variant"],
-            f"{row['memory_bytes'] / 1e6:.1f} MB",
-            f"{row['memory_ratio']:.2f}",
-            f"{row['latency_ms']:.1f} ms",
-            f"{row['latency_ratio']:.2f}",
-            f"{row['flops'] / 1e9:.3f} G",
-            f"{row['flops_ratio']:.3f}",
-        ]
-        for row in costs
-    ]
-
-
-KERNEL_COLUMNS = ("kernel", "size", "beside", "vbs", "the other", "ratio", "apart")
-
-
-def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """Rows of the kernels' bench as KERNEL_COLUMNS; a dash where there was nothing to measure or compare."""
-
-    def told(value: float | None, form: str) -> str:
-        return "-" if value is None or math.isnan(value) else form.format(value)
-
-    return [
-        [
-            row["kernel"],
-            row["size"],
-            row["rival"],
-            told(row["ours_ms"], "{:.3g} ms"),
-            told(row["rival_ms"], "{:.3g} ms"),
-            told(row["ratio"], "{:.3g}"),
-            told(row["apart"], "{:.1g}"),
-        ]
-        for row in kernels
-    ]
 
 
 def interval_lines(
@@ -247,3 +204,18 @@ def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) 
 def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     every = [columns, ["---"] * len(columns), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in every)
+
+
+LATEX_SIGNS = {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "±": r"$\pm$", "\\": r"\textbackslash{}"}
+
+
+def latex_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A tabular environment, text to the left and numbers to the right."""
+
+    def row(cells: Sequence[str]) -> str:
+        return " & ".join("".join(LATEX_SIGNS.get(sign, sign) for sign in cell) for cell in cells) + r" \\"
+
+    numeric = [all(line[i][:1].isdigit() or line[i][:1] in "+-" for line in lines) for i in range(len(columns))]
+    kinds = "".join("r" if each else "l" for each in numeric)
+    body = [r"\hline", row(columns), r"\hline", *(row(line) for line in lines), r"\hline"]
+    return "\n".join([rf"\begin{{tabular}}{{{kinds}}}", *body, r"\end{tabular}"])

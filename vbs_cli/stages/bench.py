@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from vbs_cli import files
 from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
 from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
+from vbs_cli.bench.scaling import bench_scaling, exponents, plans
 from vbs_cli.bench.training import Lesson, bench_training
+from vbs_cli.models.base import spelled
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.settings import INPUTS, Settings, protocol
+from vbs_cli.settings import INPUTS, Settings, protocol, resolve
 from vbs_cli.stages.base import Job, choose_device
 
 Rows = list[dict[str, Any]]
@@ -26,6 +31,7 @@ class Plan:
 
     batch: int
     draws: int
+    members: int
     repeats: int
 
 
@@ -34,25 +40,62 @@ def network_of(settings: Settings, shape: tuple[int, ...], classes: int) -> Netw
     return Network(model=s.model, shape=shape, classes=classes, width=s.width, dropout=s.dropout, kernel=s.kernel)
 
 
-def bench_run(job: Job, plan: Plan) -> Rows:
-    """Measure the run's network, every time it is asked for, and keep the last table."""
+@dataclass(frozen=True)
+class Subject:
+    """A network to measure, and where its table is kept."""
+
+    network: Network
+    labels: Mapping[str, str]  # the columns that say of which data it is
+    device: str
+    progress: Progress
+    keep: Callable[[pd.DataFrame, Plan], Path]
+
+    @property
+    def told(self) -> str:
+        """`nin of width 192 for inputs of 3 x 32 x 32 and 10 classes`."""
+        n = self.network
+        return f"{n.model} of width {n.width} for inputs of {spelled(n.shape)} and {n.classes} classes"
+
+
+def of_run(job: Job) -> Subject:
+    """The run's network; the run keeps the last table."""
+
+    def keep(table: pd.DataFrame, plan: Plan) -> Path:
+        recipe = Recipe("bench", {**asdict(plan), "width": network.width})
+        job.run.store.write(layout.BENCH, formats.table_bytes(table), recipe)
+        return job.run.path / layout.BENCH
+
     network = network_of(job.run.settings, job.data.shape, job.data.classes)
-    rows = measure(network, plan, device=str(job.device), progress=job.progress)
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(**job.labels(), batch=plan.batch)
-    recipe = Recipe("bench", {**asdict(plan), "width": network.width})
-    job.run.store.write(layout.BENCH, formats.table_bytes(table), recipe)
-    return rows
+    return Subject(network, job.labels(), str(job.device), job.progress, keep)
 
 
-def bench_protocol(settings: Settings, plan: Plan, *, device: str, progress: Progress) -> Rows:
-    """Measure the network that the settings describe where there is no run yet; nothing is kept."""
+def of_protocol(given: Mapping[str, Any], runs_dir: Path, *, device: str, progress: Progress) -> Subject:
+    """The network that the settings describe, where there is no run: unless told otherwise the paper's for CIFAR-10."""
+
+    def keep(table: pd.DataFrame, plan: Plan) -> Path:
+        files.write_bytes(runs_dir / layout.BENCH, formats.table_bytes(table))
+        return runs_dir / layout.BENCH
+
+    settings = resolve({"dataset": "cifar10", "profile": "paper", **given})
     network = network_of(settings, *INPUTS[settings.dataset])
-    return measure(network, plan, device=str(choose_device(device, progress)), progress=progress)
+    labels = {"dataset": settings.dataset, "source": "random inputs"}
+    return Subject(network, labels, str(choose_device(device, progress)), progress, keep)
 
 
-def measure(network: Network, plan: Plan, *, device: str, progress: Progress) -> Rows:
-    with progress.task("bench", len(CONTENDERS)) as task:
-        return bench(network, **asdict(plan), device=device, advance=task.advance)
+def bench_network(subject: Subject, plan: Plan) -> tuple[Rows, Path]:
+    """Measure all methods, every time that it is asked for; the rows, and where they are kept."""
+    with subject.progress.task("bench", len(CONTENDERS)) as task:
+        rows = bench(subject.network, **asdict(plan), device=subject.device, advance=task.advance)
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(**subject.labels, batch=plan.batch)
+    return rows, subject.keep(table, plan)
+
+
+def bench_growth(subject: Subject, plan: Plan) -> tuple[Rows, Rows]:
+    """Measure how the costs grow, and by which powers; nothing is kept."""
+    measured, batch = subject.network, plan.batch
+    with subject.progress.task("bench scaling", len([*plans(measured, batch)])) as task:
+        rows = bench_scaling(measured, batch=batch, repeats=plan.repeats, device=subject.device, advance=task.advance)
+    return rows, exponents(rows)
 
 
 def bench_kernels_of(what: str, progress: Progress) -> Rows:

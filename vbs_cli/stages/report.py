@@ -14,16 +14,15 @@ import pandas as pd
 from vbs_cli import __version__, files
 from vbs_cli.plots import FIGURES, READS
 from vbs_cli.plots.comparison import render_comparison
+from vbs_cli.plots.cost_lines import COST_COLUMNS, cost_lines
 from vbs_cli.plots.report import ReportData, render
 from vbs_cli.plots.summary import (
     BASELINE,
-    COST_COLUMNS,
     DIFFERENCES,
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
     SWEEP_COLUMNS,
     conditions,
-    cost_lines,
     difference_lines,
     interval_lines,
     markdown,

@@ -1,0 +1,138 @@
+"""The tables of the bench as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vbs_cli.plots.base import listed
+
+Rows = Sequence[Mapping[Any, Any]]
+COST_COLUMNS = ("method", "variant", "memory", "ratio", "summed", "latency", "ratio", "FLOPs", "ratio")
+DETAIL_COLUMNS = ("method", "variant", "traced", "deviation", "p95", "an example", "examples/s", "after", "parameters")
+KERNEL_COLUMNS = ("kernel", "size", "beside", "vbs", "the other", "ratio", "apart")
+SCALING_COLUMNS = ("against", "value", "method", "latency", "after", "memory", "FLOPs")
+EXPONENT_COLUMNS = ("grows with", "method", "latency", "after", "memory", "FLOPs")
+SCALING_NOTE = "as vbs runs them; powers: of what is varied, by which each cost grows"
+AGREE = 0.1  # resident and traced memory may differ by so much before it is told
+COST_NOTE = (
+    "memory: weights and the peak of a prediction beyond the loaded program (traced: by torch's allocator; deviation: "
+    "over repeats); summed: all allocations added up, as the paper did, as a ratio; latency: median of a batch; after: "
+    "what of it follows the network; ratios: to the conventional prediction as the paper ran it"
+)
+VARIANT_NOTE = (
+    "paper: the plain network on the whole batch, all draws at once, all members in memory; vbs: its fast form on a "
+    "few inputs at a time, one draw or member after another"
+)
+
+
+def cost_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
+    """Rows of the bench as COST_COLUMNS, each cost beside its ratio to the conventional prediction."""
+    return [
+        [
+            row["method"],
+            row["variant"],
+            f"{row['memory_bytes'] / 1e6:.1f} MB",
+            f"{row['memory_ratio']:.3f}",
+            f"{row['allocated_ratio']:.2f}",
+            f"{row['latency_ms']:.1f} ms",
+            f"{row['latency_ratio']:.3f}",
+            f"{row['flops'] / 1e9:.3f} G",
+            f"{row['flops_ratio']:.4f}",
+        ]
+        for row in costs
+    ]
+
+
+def detail_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
+    """What else was measured, as DETAIL_COLUMNS."""
+    return [
+        [
+            row["method"],
+            row["variant"],
+            f"{row['traced_bytes'] / 1e6:.1f} MB",
+            f"{row['memory_deviation'] / 1e6:.1f} MB",
+            f"{row['latency_p95_ms']:.1f} ms",
+            f"{row['example_ms']:.3f} ms",
+            f"{row['throughput']:,.0f}",
+            f"{row['after_ms']:.2f} ms",
+            f"{row['parameters'] / 1e6:.3g} M",
+        ]
+        for row in costs
+    ]
+
+
+def cost_notes(costs: Rows) -> list[str]:
+    """What the columns are, how fast the machine is, and where two ways to measure memory disagree."""
+    return [VARIANT_NOTE, COST_NOTE, *gemm_note(costs), *memory_note(costs)]
+
+
+def gemm_note(costs: Rows) -> list[str]:
+    """How near the network comes to what the machine can do."""
+    of = {row["variant"]: row for row in costs if row["method"] == "conventional"}
+    if not {"paper", "vbs"} <= set(of):
+        return []
+    rate = max(row["gemm_flops"] for row in of.values())
+    shares = [f"{of[variant]['gemm_share']:.0%} of that ({variant})" for variant in ("paper", "vbs")]
+    return [f"matrix products run at {rate / 1e9:,.0f} GFLOP/s here; the conventional network at {listed(shares)}"]
+
+
+def memory_note(costs: Rows) -> list[str]:
+    """Where the resident set and torch's trace of its allocations differ; nothing where they agree."""
+    apart = [row for row in costs if abs(row["traced_bytes"] / row["memory_bytes"] - 1) > AGREE]
+    told = [
+        f"{row['method']} ({row['variant']}) {row['memory_bytes'] / 1e6:.1f} and {row['traced_bytes'] / 1e6:.1f} MB"
+        for row in apart
+    ]
+    if not told:
+        return [f"resident set and torch's own trace of its allocations agree within {AGREE:.0%}"]
+    return [f"resident set and torch's own trace of its allocations differ by more than {AGREE:.0%}: {listed(told)}"]
+
+
+def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """Rows of the kernels' bench as KERNEL_COLUMNS; a dash where there was nothing to measure or compare."""
+
+    def told(value: float | None, form: str) -> str:
+        return "-" if value is None or math.isnan(value) else form.format(value)
+
+    return [
+        [
+            row["kernel"],
+            row["size"],
+            row["rival"],
+            told(row["ours_ms"], "{:.3g} ms"),
+            told(row["rival_ms"], "{:.3g} ms"),
+            told(row["ratio"], "{:.3g}"),
+            told(row["apart"], "{:.1g}"),
+        ]
+        for row in kernels
+    ]
+
+
+def scaling_lines(rows: Rows) -> list[list[str]]:
+    """Rows of the bench of scaling as SCALING_COLUMNS."""
+    return [
+        [
+            row["against"],
+            f"{row['value']:,}",
+            row["method"],
+            f"{row['latency_ms']:.1f} ms",
+            f"{row['after_ms']:.2f} ms",
+            f"{row['memory_bytes'] / 1e6:.1f} MB",
+            f"{row['flops'] / 1e9:.3f} G",
+        ]
+        for row in rows
+    ]
+
+
+def exponent_lines(rows: Rows) -> list[list[str]]:
+    """The powers as EXPONENT_COLUMNS."""
+    return [
+        [
+            row["against"],
+            row["method"],
+            *(f"{row[name]:.2f}" for name in ("latency_ms", "after_ms", "memory_bytes", "flops")),
+        ]
+        for row in rows
+    ]
