@@ -16,16 +16,12 @@ import pytest
 from tests.conftest import ENVIRONMENT, SMALL, run_vbs
 from vbs_cli import __version__
 from vbs_cli import run as run_package
-from vbs_cli.bench import compare, worker
-from vbs_cli.bench.kernels import Duel
 from vbs_cli.crews import Local
 from vbs_cli.crews.cluster import Cluster
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
-from vbs_cli.plots.cost_lines import KERNEL_COLUMNS
 from vbs_cli.run import Recipe, Store, locked, open_run
 from vbs_cli.settings import PROTOCOLS
-from vbs_cli.stages import bench as bench_stage
 from vbs_cli.stages import networks
 
 
@@ -88,20 +84,6 @@ def test_all_methods_are_compared_on_request(workplace, vbs):
     shown = vbs(workplace, "calibrate")
     assert "4 rows of numbers" in shown.out
     assert vbs(workplace, "report").code == 0
-
-
-def test_bench_of_methods_needs_no_run_and_speaks_markdown(tmp_path, vbs, monkeypatch):
-    few = [Duel("sum", "2", "python", "math", lambda: 3.0, lambda: sum([1.0, 2.0]), lambda a, b: abs(a - b))]
-    monkeypatch.setattr(bench_stage, "duels", lambda: few)
-    done = vbs(tmp_path, "bench", "methods", "-q", "--markdown")
-    assert done.out.splitlines()[:2] == [
-        f"| {' | '.join(KERNEL_COLUMNS)} |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    row = json.loads(vbs(tmp_path, "bench", "methods", "-q", "--json").out)["rows"][0]
-    assert set(row) == {"kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "apart"}
-    wrong = vbs(tmp_path, "bench", "method")
-    assert (wrong.code, wrong.err) == (2, "error: unknown bench 'method'; did you mean 'methods'?\n")
 
 
 def test_options_of_methods_are_given_by_name(workplace, vbs):
@@ -337,23 +319,6 @@ def test_an_unforeseen_error_is_one_line_and_a_traceback_on_request(workplace, v
     assert (done.code, one_line(done.err)) == (1, True)
     assert "surprise" in done.err
     assert "Traceback" in vbs(workplace, "evaluate", "--debug").err
-
-
-def test_bench_measures_without_a_run_and_leaves_the_settings_of_a_run_alone(workplace, vbs, monkeypatch):
-    monkeypatch.setattr(compare, "ask", worker.measure)  # in this process; tests/bench has the real ones
-    before = (workplace / "runs/radio/run.toml").read_bytes()
-    done = vbs(workplace, "bench", "--batch", "4", "--draws", "2", "--repeats", "1", "--json", "-q")
-    rows = json.loads(done.out)["rows"]
-    columns = "method variant memory_bytes memory_ratio latency_ms latency_ratio flops flops_ratio"
-    assert set(rows[0]) == set(columns.split())
-    assert {row["method"] for row in rows} == {"conventional", "temperature", "vbs", "mc-dropout"}
-    assert (workplace / "runs/radio/run.toml").read_bytes() == before
-    assert (workplace / "runs/radio/bench.parquet").is_file()
-    (workplace / "runs").rename(workplace / "elsewhere")
-    done = vbs(workplace, "bench", "--batch", "4", "--draws", "2", "--repeats", "1")
-    assert done.code == 0
-    assert "mc-dropout" in done.out
-    assert not (workplace / "runs").exists()
 
 
 def test_a_dry_run_of_everything_makes_no_data(tmp_path, vbs):

@@ -23,18 +23,19 @@ def test_the_dry_run_finds_the_largest_layer(network: Network) -> None:
 
 def test_the_need_grows_with_the_batch_and_the_copies(network: Network) -> None:
     footprint = dry_run(network)
-    once = footprint.needed(10, copies=1) - footprint.weights
-    assert footprint.needed(20, copies=1) - footprint.weights == 2 * once
+    once = footprint.needed(10) - footprint.weights
+    assert footprint.needed(20) - footprint.weights == 2 * once
     assert footprint.needed(10, copies=10) > 8 * once
+    assert footprint.needed(10, networks=10) - footprint.needed(10) == 9 * footprint.weights
 
 
 def test_a_batch_that_cannot_fit_names_the_option(network: Network) -> None:
     with pytest.raises(VbsError, match=r"mc-dropout \(paper\) on a batch of 1000000000000 .*--batch"):
-        check_memory(network, batch=10**12, draws=10, device="cpu")
+        check_memory(network, batch=10**12, draws=10, members=10, device="cpu")
 
 
 def test_a_batch_that_fits_passes(network: Network) -> None:
-    check_memory(network, batch=1, draws=2, device="cpu")
+    check_memory(network, batch=1, draws=2, members=2, device="cpu")
 
 
 def test_the_limit_of_a_container_counts(network: Network, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_the_limit_of_a_container_counts(network: Network, monkeypatch: pytest.M
     monkeypatch.setattr(estimate, "CGROUP", tmp_path)
     assert estimate.available_bytes("cpu") == 1000
     with pytest.raises(VbsError, match=r"1\.0 kB are free"):
-        check_memory(network, batch=1, draws=2, device="cpu")
+        check_memory(network, batch=1, draws=2, members=2, device="cpu")
 
 
 @pytest.mark.parametrize("limit", [None, "max"])
@@ -57,6 +58,6 @@ def test_no_limit_is_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, l
 
 def test_a_network_that_cannot_run_is_refused_too(network: Network) -> None:
     with pytest.raises(InvalidInput, match="kernel 500 is longer"):
-        check_memory(replace(network, kernel=500), batch=1, draws=2, device="cpu")
+        check_memory(replace(network, kernel=500), batch=1, draws=2, members=2, device="cpu")
     with pytest.raises(UnknownName, match="conv1d-radio"):
-        check_memory(replace(network, model="conv1d-radios"), batch=1, draws=2, device="cpu")
+        check_memory(replace(network, model="conv1d-radios"), batch=1, draws=2, members=2, device="cpu")

@@ -130,7 +130,7 @@ def test_the_command_speaks_markdown_and_json(tmp_path, vbs, few_repeats, monkey
     monkeypatch.setattr(training, "side_by_side", in_this_process)
     done = vbs(tmp_path, "bench", "training", "-q", "--markdown")
     assert done.code == 0, done.err
-    head, _, *rows = done.out.splitlines()
+    head, _, *rows = done.out.strip().splitlines()
     assert head == f"| {' | '.join(KERNEL_COLUMNS)} |"
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [
         "radio conventional",

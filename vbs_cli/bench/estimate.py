@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from vbs_cli.bench.network import Network
 from vbs_cli.errors import VbsError
 from vbs_cli.files import told_size
 from vbs_cli.logits import sigma_bar
+from vbs_cli.models import MODELS
 from vbs_cli.models.fast import largest_layer
 
 MEMINFO = Path("/proc/meminfo")
@@ -60,9 +62,11 @@ def check_memory(network: Network, *, batch: int, draws: int, members: int, devi
 
 def dry_run(network: Network) -> Footprint:
     """One example through the network without any arithmetic: meta tensors have shapes and no data."""
-    with torch.device("meta"), torch.inference_mode():
-        model = network.build(dropout=True)
-        x = torch.empty(1, *network.shape)
+    # Torchvision's networks check themselves while they are built, which needs numbers.
+    with torch.device("meta") if network.model in MODELS else nullcontext():
+        model = network.build(dropout=True).to("meta")
+    x = torch.empty(1, *network.shape, device="meta")
+    with torch.inference_mode():
         sigma_bar(model(x), network.kernel)  # refuses a window that is longer than the patches
     weights = sum(size(parameter) for parameter in model.parameters())
     return Footprint(weights, example=size(x), layer=largest_layer(model, network.shape))

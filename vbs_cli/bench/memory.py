@@ -20,7 +20,7 @@ STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # proc(5): resets the high-water mark of the resident set
 
-FEWEST, REPEATS, PATIENCE = 2, 5, 5.0  # measurements, and seconds for them
+FEWEST, REPEATS, PATIENCE = 3, 6, 5.0  # measurements, and seconds for them
 
 MEMORY_EVENT = "[memory]"  # how the profiler calls an allocation or its end
 PAGE = 4096  # the kernel counts whole pages, so nothing smaller can be seen
@@ -42,7 +42,7 @@ class Peak:
 
 
 def peak_memory(run: Callable[[], object], *, device: str) -> Peak:
-    """What `run` needs beyond what the process holds; by the median, since the first run still sets things up."""
+    """What `run` needs beyond what the process holds already."""
     gc.collect()
     if torch.device(device).type == "cuda":
         return peak_of(repeated(lambda: cuda_rise(run, device)))
@@ -56,12 +56,12 @@ def peak_memory(run: Callable[[], object], *, device: str) -> Peak:
 
 
 def repeated(measure: Callable[[], int]) -> list[int]:
-    """REPEATS measurements, or fewer, if they take long."""
+    """REPEATS measurements, or fewer if they take long; the first, which may still set things up, does not count."""
     found: list[int] = []
     started = time.monotonic()
     while len(found) < FEWEST or (len(found) < REPEATS and time.monotonic() - started < PATIENCE):
         found.append(measure())
-    return found
+    return found[1:]
 
 
 def peak_of(rises: Sequence[int]) -> Peak:
@@ -85,7 +85,7 @@ def traced_memory(run: Callable[[], object]) -> Trace:
     assert profiler.profiler.kineto_results is not None
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == MEMORY_EVENT]
     changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-    return Trace(peak=max(0, *accumulate(changes), 0), total=sum(change for change in changes if change > 0))
+    return Trace(peak=max(accumulate(changes), default=0), total=sum(change for change in changes if change > 0))
 
 
 def gpu_activity() -> list[ProfilerActivity]:

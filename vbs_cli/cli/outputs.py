@@ -117,14 +117,18 @@ def bench(
     draws: Annotated[int, typer.Option(min=2, help="Draws of MC-dropout.")] = 10,
     members: Annotated[int, typer.Option(min=2, help="Networks of an ensemble.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement, at most.")] = 30,
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pixels or samples of other inputs than the dataset's.", show_default=False),
+    ] = None,
     scaling: Annotated[bool, typer.Option("--scaling", help="Costs against batch, classes, patches, draws.")] = False,
     markdown: Markdown = False,
     latex: Annotated[bool, typer.Option("--latex", help="Tables in LaTeX.")] = False,
 ) -> None:
     """Measure what a prediction of each method costs, or how fast vbs is beside what people use instead.
 
-    The network is that of the run, or the one that --dataset, --profile, --model and --width describe; without either
-    it is the paper's network for CIFAR-10.
+    The network is that of the run, or the one that --dataset, --profile, --model, --width and --size describe; without
+    either it is the paper's network for CIFAR-10.
     """
     from vbs_cli.plots import cost_lines as lines
     from vbs_cli.stages import bench as stage
@@ -142,7 +146,7 @@ def bench(
             rows = stage.bench_kernels_of(what, shell.console.progress)
         return shell.show(rows, shape(lines.KERNEL_COLUMNS, lines.kernel_lines(rows)))
     plan = stage.Plan(batch=batch, draws=draws, members=members, repeats=repeats)
-    with bench_subject(shell) as subject:
+    with bench_subject(shell, size) as subject:
         told = f"[bold]{escape(subject.told)}[/], batches of {batch}, {subject.device}"
         if scaling:
             rows, powers = stage.bench_growth(subject, plan)
@@ -160,11 +164,11 @@ def bench(
 
 
 @contextmanager
-def bench_subject(shell: Shell) -> Iterator[Subject]:
+def bench_subject(shell: Shell, size: int | None) -> Iterator[Subject]:
     """The network to measure: that of the run, unless flags describe another."""
     from vbs_cli.stages.bench import of_protocol, of_run
 
-    described = any(value is not None for value in shell.flags.values())
+    described = any(value is not None for value in (size, *shell.flags.values()))
     if described and shell.run_name is not None:
         raise InvalidInput("--run measures the network of that run", hint="leave out --dataset, --model and the like")
     if shell.has_run() and not described:
@@ -172,7 +176,7 @@ def bench_subject(shell: Shell) -> Iterator[Subject]:
             yield of_run(job)
     else:
         given = shell.given(shell.flags)
-        yield of_protocol(given, shell.runs_dir, device=shell.device, progress=shell.console.progress)
+        yield of_protocol(given, shell.runs_dir, size=size, device=shell.device, progress=shell.console.progress)
 
 
 @command(app, "status", "vbs status", "vbs status --run runs/radio --json", without=("force", "dry_run"))

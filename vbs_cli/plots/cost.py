@@ -14,12 +14,12 @@ from vbs_cli.plots.base import Tables, drawn, in_order, listed, require
 from vbs_cli.plots.canvas import PAGE, TEXT, footnote, legend_above, name_axes, panels
 from vbs_cli.plots.curves import start_at_zero
 from vbs_cli.plots.style import FAINT, INK, Style, method_style
-from vbs_cli.plots.summary import Condition, conditions, count_seeds
+from vbs_cli.plots.summary import count_seeds
 
 BENCH = "vbs bench --batch 128"
 COSTS = {"flops_ratio": "FLOPs, relative to conventional", "latency_ratio": "latency, relative to conventional"}
 TIMES = "\N{MULTIPLICATION SIGN}"
-BIG, SMALLER, SMALLEST = 7.5, 3.5, 3.0  # points: of a marker, how much less each that lies on it takes, and the least
+BIG, SMALLER, SMALLEST = 7.5, 2.5, 3.5  # points: of a marker, how much less each that lies on it takes, and the least
 NEAR = 0.06  # of an axis: closer than this, one marker would hide another
 MARGIN = 1.35  # times the largest ratio, and the smallest by so much, are the ends of an axis
 WIDEST_IN_STEPS = 100.0  # up to this ratio of its ends an axis has ticks at 1, 2 and 5, beyond it at powers of ten
@@ -34,8 +34,8 @@ def cost(tables: Tables) -> Figure:
     """
     metrics = require(tables.metrics, "metrics", hint="vbs evaluate")
     bench = require(tables.bench, "costs", hint=BENCH)
-    noises = [condition for condition in conditions(metrics) if condition.noise != "clean"]
-    quality = mean_ece(metrics, noises or conditions(metrics))
+    noises = in_order(metrics[metrics["level"] > 0]["noise"])
+    quality = mean_ece(metrics[metrics["level"] > 0] if noises else metrics)
     points = require(placed(bench, quality), "method with both a cost and an ECE", hint=BENCH)
     figure, axes = panels(1, len(COSTS), size=(PAGE, 2.9))
     for ax, (ratio, name) in zip(axes[0], COSTS.items(), strict=True):
@@ -50,11 +50,11 @@ def cost(tables: Tables) -> Figure:
     return figure
 
 
-def mean_ece(metrics: pd.DataFrame, shown: list[Condition]) -> pd.Series[float]:
-    """By method the ECE, averaged over seeds, then over conditions; only of methods that were under all of them."""
+def mean_ece(metrics: pd.DataFrame) -> pd.Series[float]:
+    """By method the ECE, averaged over seeds, levels and noises in turn; only of methods that were under all."""
     of_ece = metrics[metrics["metric"] == "ece"]
-    by_condition = [condition.of(of_ece).groupby("method")["value"].mean() for condition in shown]
-    return pd.concat(by_condition, axis=1).mean(axis=1, skipna=False).dropna()
+    by_level = of_ece.pivot_table(index="method", columns=["noise", "level"], values="value").dropna()
+    return by_level.T.groupby(level="noise").mean().mean()
 
 
 def placed(bench: pd.DataFrame, quality: pd.Series[float]) -> pd.DataFrame:
@@ -65,9 +65,11 @@ def placed(bench: pd.DataFrame, quality: pd.Series[float]) -> pd.DataFrame:
     return points.assign(ece=points["method"].map(quality), hollow=hollow)
 
 
-def draw_costs(ax: Axes, points: pd.DataFrame, ratio: str) -> None:
-    """A marker per row; one that lies on others is smaller than they are, so that all show."""
+def draw_costs(ax: Axes, every: pd.DataFrame, ratio: str) -> None:
+    """A marker per row; one that lies on those of other methods is smaller than they are, so that all show."""
+    points = apart(every, ratio)
     ax.set_xscale("log")
+    ax.margins(y=0.1)
     ax.axvline(1, color=FAINT, lw=0.8, ls=":", zorder=1)
     sizes = marker_sizes(points, ratio)
     for place, (_, row) in enumerate(points.iterrows()):
@@ -77,6 +79,17 @@ def draw_costs(ax: Axes, points: pd.DataFrame, ratio: str) -> None:
             point.set(markerfacecolor="none", markeredgecolor=point.get_color())
         ax.add_line(point)
     ax.autoscale_view()
+
+
+def apart(points: pd.DataFrame, ratio: str) -> pd.DataFrame:
+    """The rows less the hollow markers that would lie on the filled one of their method, as they do in FLOPs."""
+    x = points[ratio].map(math.log)
+    filled = points["method"].map(x[~points["hollow"]].groupby(points["method"]).first())
+    return points[~points["hollow"] | ((x - filled).abs() >= NEAR * log_width(x))]
+
+
+def log_width(x: pd.Series[float]) -> float:
+    return max(float(x.max() - x.min()), 2 * math.log(MARGIN))
 
 
 def sample(style: Style, x: list[float] | None = None, y: list[float] | None = None) -> Line2D:
@@ -96,7 +109,7 @@ def sample(style: Style, x: list[float] | None = None, y: list[float] | None = N
 def marker_sizes(points: pd.DataFrame, ratio: str) -> list[float]:
     """The size of each marker: the more that came before it lie at its place, the smaller."""
     x, y = points[ratio].map(math.log), points["ece"]
-    width, height = max(float(x.max() - x.min()), 2 * math.log(MARGIN)), float(y.max())
+    width, height = log_width(x), float(y.max())
     sizes = []
     for i in range(len(points)):
         beside = (x.iloc[:i] - x.iloc[i]).abs() < NEAR * width
@@ -116,20 +129,16 @@ def ratio_axis(ax: Axes, ratios: pd.Series[float]) -> None:
     ax.set_xlim(low, high)
 
 
-def ece_note(metrics: pd.DataFrame, noises: list[Condition]) -> str:
+def ece_note(metrics: pd.DataFrame, noises: list[str]) -> str:
     """What the ECE is a mean of."""
     n_seeds = count_seeds(metrics)
-    seeds = "one seed" if n_seeds == 1 else f"mean over {n_seeds} seeds"
-    where = f"under {listed([each.name for each in noises])}" if noises else "without noise"
-    return f"ECE: {seeds} {where}"
+    seeds = "one seed" if n_seeds == 1 else f"{n_seeds} seeds"
+    return f"ECE: mean over {seeds}{f' and all levels of {listed(noises)} noise' if noises else ', without noise'}"
 
 
 def bench_notes(points: pd.DataFrame) -> list[str]:
     """How the costs were measured, and what hollow markers are."""
     batches = listed([f"{batch}" for batch in sorted(points["batch"].unique())])
     note = f"costs: of predicting a batch of {batches}"
-    methods = in_order(points[points["hollow"]]["method"])
-    if not methods:
-        return [note]
-    names = listed([method_style(method).label for method in methods])
-    return [note, f"{names}: hollow as the paper ran it, filled as vbs runs it"]
+    ways = "filled: as vbs runs it; hollow: as the paper ran it, where that is apart"
+    return [note, ways] if points["hollow"].any() else [note]

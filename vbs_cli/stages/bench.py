@@ -15,9 +15,10 @@ from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
 from vbs_cli.bench.scaling import bench_scaling, exponents, plans
 from vbs_cli.bench.training import Lesson, bench_training
-from vbs_cli.models.base import spelled
+from vbs_cli.models.base import MODELS, spelled
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
+from vbs_cli.run.store import Entry
 from vbs_cli.settings import INPUTS, Settings, protocol, resolve
 from vbs_cli.stages.base import Job, choose_device
 
@@ -54,14 +55,15 @@ class Subject:
     def told(self) -> str:
         """`nin of width 192 for inputs of 3 x 32 x 32 and 10 classes`."""
         n = self.network
-        return f"{n.model} of width {n.width} for inputs of {spelled(n.shape)} and {n.classes} classes"
+        width = f" of width {n.width}" if n.model in MODELS else ""
+        return f"{n.model}{width} for inputs of {spelled(n.shape)} and {n.classes} classes"
 
 
 def of_run(job: Job) -> Subject:
     """The run's network; the run keeps the last table."""
 
     def keep(table: pd.DataFrame, plan: Plan) -> Path:
-        recipe = Recipe("bench", {**asdict(plan), "width": network.width})
+        recipe = Recipe("bench", {**asdict(plan), "width": network.width, "columns": list(COLUMNS)})
         job.run.store.write(layout.BENCH, formats.table_bytes(table), recipe)
         return job.run.path / layout.BENCH
 
@@ -69,15 +71,28 @@ def of_run(job: Job) -> Subject:
     return Subject(network, job.labels(), str(job.device), job.progress, keep)
 
 
-def of_protocol(given: Mapping[str, Any], runs_dir: Path, *, device: str, progress: Progress) -> Subject:
-    """The network that the settings describe, where there is no run: unless told otherwise the paper's for CIFAR-10."""
+def is_current(entry: Entry) -> bool:
+    """Whether a kept table has the columns that one of today has."""
+    return entry.settings.get("columns") == list(COLUMNS)
+
+
+def of_protocol(
+    given: Mapping[str, Any], runs_dir: Path, *, size: int | None, device: str, progress: Progress
+) -> Subject:
+    """The network that the settings describe, unless told otherwise the paper's for CIFAR-10.
+
+    `size` is the length of its inputs, or their height and width, if it is not that of the dataset's.
+    """
 
     def keep(table: pd.DataFrame, plan: Plan) -> Path:
         files.write_bytes(runs_dir / layout.BENCH, formats.table_bytes(table))
         return runs_dir / layout.BENCH
 
     settings = resolve({"dataset": "cifar10", "profile": "paper", **given})
-    network = network_of(settings, *INPUTS[settings.dataset])
+    shape, classes = INPUTS[settings.dataset]
+    if size is not None:
+        shape = (shape[0], *(size for _ in shape[1:]))
+    network = network_of(settings, shape, classes)
     labels = {"dataset": settings.dataset, "source": "random inputs"}
     return Subject(network, labels, str(choose_device(device, progress)), progress, keep)
 

@@ -12,7 +12,7 @@ from vbs_cli.plots import FIGURES, FORMATS, READS, Tables, save
 from vbs_cli.registry import unknown
 from vbs_cli.run import Recipe, layout
 from vbs_cli.run.store import DAMAGED
-from vbs_cli.stages import evaluate, examples, study
+from vbs_cli.stages import bench, evaluate, examples, study
 from vbs_cli.stages.base import Job, Target
 
 USUAL = ("svg", "png")
@@ -67,6 +67,8 @@ def problems(job: Job) -> dict[str, MissingArtifact]:
         path = job.run.path / name
         if not job.run.store.has(name):
             found[field] = MissingArtifact(f"there is no {path}", hint=f"{command} makes it")
+        elif name == layout.BENCH and not bench.is_current(job.run.store.entries[name]):
+            found[field] = MissingArtifact(f"{path} is of an earlier version", hint=f"{command} makes it again")
         elif name in made:
             state = job.run.store.state(name, made[name])
             # A damaged table is refused by whoever reads it, in words of its own.
