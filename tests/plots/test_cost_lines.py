@@ -48,16 +48,16 @@ def test_growth_stands_under_its_columns() -> None:
 
 def test_the_machine_is_compared_with_itself(costs: list[dict[Any, Any]]) -> None:
     assert any(
-        "200 GFLOP/s here; the conventional network at 40% of that (paper) and 80%" in n for n in cost_notes(costs)
+        "200 GFLOP/s here; the conventional network at 40 % of that (paper) and 80 %" in n for n in cost_notes(costs)
     )
     alone = [row for row in costs if row["variant"] == "paper"]
     assert not any("GFLOP/s" in note for note in cost_notes(alone))
 
 
 def test_where_two_ways_to_measure_memory_disagree_it_is_said(costs: list[dict[Any, Any]]) -> None:
-    assert cost_notes(costs)[-1].endswith("agree within 10%")
+    assert cost_notes(costs)[-1].endswith("agree within 10 %")
     costs[2]["traced_bytes"] = 0.8 * costs[2]["memory_bytes"]
-    assert cost_notes(costs)[-1].endswith("differ by more than 10%: vbs (paper) 10.0 and 8.0 MB")
+    assert cost_notes(costs)[-1].endswith("differ by more than 10 %: vbs (paper) 10.0 and 8.0 MB")
 
 
 def test_a_latex_table_escapes_its_signs_and_sets_numbers_to_the_right() -> None:

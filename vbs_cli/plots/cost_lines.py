@@ -74,7 +74,7 @@ def gemm_note(costs: Rows) -> list[str]:
     if not {"paper", "vbs"} <= set(of):
         return []
     rate = max(row["gemm_flops"] for row in of.values())
-    shares = [f"{of[variant]['gemm_share']:.0%} of that ({variant})" for variant in ("paper", "vbs")]
+    shares = [f"{100 * of[variant]['gemm_share']:.0f} % of that ({variant})" for variant in ("paper", "vbs")]
     return [f"matrix products run at {rate / 1e9:,.0f} GFLOP/s here; the conventional network at {listed(shares)}"]
 
 
@@ -85,9 +85,8 @@ def memory_note(costs: Rows) -> list[str]:
         f"{row['method']} ({row['variant']}) {row['memory_bytes'] / 1e6:.1f} and {row['traced_bytes'] / 1e6:.1f} MB"
         for row in apart
     ]
-    if not told:
-        return [f"resident set and torch's own trace of its allocations agree within {AGREE:.0%}"]
-    return [f"resident set and torch's own trace of its allocations differ by more than {AGREE:.0%}: {listed(told)}"]
+    both, limit = "resident set and torch's own trace of its allocations", f"{100 * AGREE:.0f} %"
+    return [f"{both} differ by more than {limit}: {listed(told)}" if told else f"{both} agree within {limit}"]
 
 
 def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
