@@ -30,7 +30,7 @@ def test_the_transcript_shows_the_published_differences():
         assert re.search(r"\s+".join(map(re.escape, [method, *scores])), README), method
 
 
-TABLES = ["radio/costs.md", "kernels.md", "all-methods.md", "noise.md", "training.md", "sweep.md"]
+TABLES = ["bench.md", "scaling.md", "kernels.md", "all-methods.md", "noise.md", "training.md", "sweep.md"]
 
 
 @pytest.mark.parametrize("name", [*TABLES, "librispeech/ensemble-study.md"])
@@ -39,6 +39,32 @@ def test_tables_stand_as_they_were_published(name):
     table = [line for line in lines if line.startswith("|")]
     assert len(table) >= 5
     assert all(line in README.splitlines() for line in table)
+
+
+def costs(name):
+    """Of a published bench, by method and variant."""
+    found = [row for row in rows(PUBLISHED / name) if row[1] in ("paper", "vbs")]
+    return {(row[0], row[1]): row[2:] for row in found[: len(found) // 2]}
+
+
+def test_the_papers_costs_stand_beside_those_that_were_measured():
+    measured = costs("bench.md")
+    told = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in README.splitlines() if " GB | " in line}
+    assert list(told) == ["conventional", "temperature", "vbs", "mc-dropout", "ensemble"]
+    for method, line in told.items():
+        (_, peak, summed, *_, flops), (_, less, _, _, time, _, fewer) = (measured[method, v] for v in ("paper", "vbs"))
+        assert line[4:] == [summed, peak, flops, less, fewer, f"{time} |"], method
+
+
+def test_two_benches_agree():
+    """Memory and FLOPs to a few percent; of the times, what the README says of both."""
+    first, again = costs("bench.md"), costs("bench-again.md")
+    for name, one in first.items():
+        other = again[name]
+        assert float(one[6]) == float(other[6]), name
+        assert float(one[1]) == pytest.approx(float(other[1]), rel=0.3, abs=0.01), name
+        if name in [("vbs", "paper"), ("vbs", "vbs"), ("mc-dropout", "vbs"), ("ensemble", "vbs")]:
+            assert f"{name[0]} ({name[1]}) {one[4]} and {other[4]}" in README
 
 
 @pytest.mark.parametrize("folder", ["radio", "radio-captures", "librispeech", "cifar10"])

@@ -146,7 +146,7 @@ def bench(
             rows = stage.bench_kernels_of(what, shell.console.progress)
         return shell.show(rows, shape(lines.KERNEL_COLUMNS, lines.kernel_lines(rows)))
     plan = stage.Plan(batch=batch, draws=draws, members=members, repeats=repeats)
-    with bench_subject(shell, size) as subject:
+    with bench_subject(shell.reading() if scaling else shell, size) as subject:
         told = f"[bold]{escape(subject.told)}[/], batches of {batch}, {subject.device}"
         if scaling:
             rows, powers = stage.bench_growth(subject, plan)
