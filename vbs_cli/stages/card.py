@@ -17,8 +17,9 @@ from vbs_cli.data.base import SIMULATED
 from vbs_cli.export import FORMATS
 from vbs_cli.export.check import BATCHES, TOLERANCE
 from vbs_cli.methods.base import Method
-from vbs_cli.models.base import MODELS, spelled
+from vbs_cli.models.base import FITTING, MODELS, spelled
 from vbs_cli.models.calibrated import INPUT
+from vbs_cli.models.fitting import fitting_name
 from vbs_cli.plots.summary import Condition, markdown_table, some_levels
 from vbs_cli.run import layout
 from vbs_cli.stages.base import Job
@@ -53,15 +54,16 @@ def card_of(job: Job, facts: Facts, tables: Sequence[str]) -> dict[str, Any]:
     """The card as plain JSON; `tables` are those with scores that can be told."""
     data, store, s = job.data, job.run.store, job.run.settings
     weights = weights_name(job, facts.seed, "conventional")
-    width = f" of width {s.width}" if s.model in MODELS else ""
+    network = fitting_name(data.shape) if s.model == FITTING else s.model
+    width = f" of width {s.width}" if network in MODELS else ""
     libraries = ("torch", "numpy", *FORMATS[facts.format].libraries)
-    told = f"{s.model}{width} for {data.classes} classes of {data.name}, calibrated by {facts.method}"
+    told = f"{network}{width} for {data.classes} classes of {data.name}, calibrated by {facts.method}"
     return {
         "schema": 1,
         "file": Path(facts.artifact).name,
         "what": f"{told}; seed {facts.seed} of the run {job.run.path.name}",
         "format": facts.format,
-        "network": s.model,
+        "network": network,
         "seed": facts.seed,
         "method": {"name": facts.method, **asdict(facts.fitted), "kernel": s.kernel},
         "input": {
@@ -71,7 +73,7 @@ def card_of(job: Job, facts: Facts, tables: Sequence[str]) -> dict[str, Any]:
             "scaling": DATASETS[data.name].scaling,
         },
         "outputs": {"probabilities": ["batch", data.classes], "temperature": ["batch"], "sigma": ["batch"]},
-        "classes": list(data.class_names),
+        "classes": [*data.class_names] or [str(label) for label in range(data.classes)],
         "data": {
             "dataset": data.name,
             "source": data.source,
