@@ -104,6 +104,60 @@ def test_options_of_methods_are_given_by_name(workplace, vbs):
         assert said in refused.err
 
 
+def test_export_writes_a_file_with_its_card_and_says_when_it_is_there(workplace, vbs):
+    told = vbs(workplace, "export", "--to", "pt2", "--dry-run")
+    assert re.search(r"export/radio-seed0.pt2 +missing", told.out)
+    assert not (workplace / "runs/radio/export").exists()
+    done = vbs(workplace, "export", "--to", "pt2")
+    assert done.code == 0, done.err
+    assert re.search(r"runs/radio/export/radio-seed0.pt2 +made +[\d.]+ kB( +\d\.\de[-+]\d\d){3}", done.out)
+    assert "on 10 random and 64 test inputs" in done.out
+    assert "card: runs/radio/export/radio-seed0.pt2.md" in done.out
+    again = vbs(workplace, "export", "--to", "pt2", "--json")
+    assert again.err == "runs/radio: all is up to date\n"
+    (row,) = json.loads(again.out)["rows"]
+    assert (row["state"], row["format"], row["seed"], row["method"]) == ("up to date", "pt2", 0, "vbs")
+    copied = vbs(workplace, "export", "--to", "pt2", "--seed", "1", "--output", "ship/radio.pt2", "-q")
+    assert copied.code == 0
+    assert sorted(path.name for path in (workplace / "ship").iterdir()) == [
+        "radio.pt2", "radio.pt2.json", "radio.pt2.md",
+    ]  # fmt: skip
+    assert re.search(r"^runs/radio: \d+ up to date$", vbs(workplace, "status").out, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--to", "onx"], 2, "unknown format 'onx'; did you mean 'onnx'?"),
+        ([], 2, "Missing option '--to'"),
+        (["--to", "pt2", "--seed", "7"], 1, "there is no seed 7: runs/radio has seeds 0 to 1; vbs train --seeds 8"),
+        (["--to", "pt2", "--method", "mc-dropout"], 2, "mc-dropout cannot be exported: it needs several passes"),
+        (["--to", "pt2", "--method", "ensemble"], 2, "ensemble cannot be exported: it needs the networks of all seeds"),
+    ],
+)
+def test_an_export_that_makes_no_sense_is_refused_in_a_line(made, vbs, words, code, said):
+    done = vbs(made, "export", *words)
+    assert done.code == code
+    assert one_line(done.err)
+    assert said in done.err
+
+
+def test_export_without_its_libraries_names_the_extra(workplace, vbs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    done = vbs(workplace, "export", "--to", "onnx")
+    assert done.code == 2
+    assert "pip install 'vbs-cli[export]'" in done.err
+    assert not (workplace / "runs/radio/export").exists()
+
+
+def test_export_before_calibration_names_it(workplace, vbs):
+    (workplace / "runs/radio/methods.json").unlink()
+    done = vbs(workplace, "export", "--to", "pt2")
+    assert done.code == 1
+    assert done.err == "error: runs/radio/methods.json is missing; vbs calibrate makes it\n"
+
+
 def test_status_tells_artifact_and_state(workplace, vbs):
     done = vbs(workplace, "status", "--json")
     rows = json.loads(done.out)["rows"]

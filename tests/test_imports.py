@@ -20,7 +20,7 @@ LAYERS = [
     {"data"},
     {"models"},
     {"forward"},
-    {"run", "plots", "bench"},
+    {"run", "plots", "bench", "export"},
     {"stages"},
     {"console"},
     {"cli"},

@@ -78,6 +78,16 @@ def test_own_data_go_all_the_way(tmp_path, vbs, make, options, shape, noises):
     assert {row["noise"] for row in rows} == set(noises)
     accuracy = {row["value"] for row in rows if row["metric"] == "accuracy" and row["level"] == 0}
     assert max(accuracy) > 0.6  # of three classes
+    assert exported(tmp_path, vbs)["network"] == ("nin" if make is images else "conv1d-radio")
+
+
+def exported(folder, vbs):
+    """The card of the run's network as a file that has passed its check."""
+    done = vbs(folder, "export", "--to", "pt2", "--json")
+    assert done.code == 0, done.err
+    (row,) = json.loads(done.out)["rows"]
+    assert row["test_inputs"] == 36  # all 18, as they are and under noise
+    return json.loads((folder / f"{row['artifact']}.json").read_bytes())
 
 
 def test_training_hears_another_window_in_every_epoch_and_the_same_ones_in_every_training(tmp_path, vbs):
@@ -124,3 +134,4 @@ def test_own_images_can_have_one_of_torchvision_s_networks(tmp_path, vbs, monkey
     assert scored.code == 0, scored.err
     accuracy = {row["value"] for row in json.loads(scored.out)["rows"] if row["metric"] == "accuracy"}
     assert max(accuracy) > 0.6  # of three classes
+    assert exported(tmp_path, vbs)["what"].startswith("resnet18 for 3 classes of folder")

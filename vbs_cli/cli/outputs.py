@@ -163,6 +163,40 @@ def bench(
     shell.show(rows, told, *tables, *lines.cost_notes(rows))
 
 
+@command(
+    app,
+    "export",
+    "vbs export --to onnx",
+    "vbs export --to pt2 --seed 1 --method temperature --output radio.pt2",
+)
+def export(
+    shell: Shell,
+    to: Annotated[str, typer.Option("--to", help="onnx, torchscript or pt2.")],
+    seed: Annotated[int, typer.Option(min=0, help="Whose network.")] = 0,
+    method: Annotated[str, typer.Option(help="vbs, temperature or conventional.")] = "vbs",
+    output: Annotated[
+        Path | None, typer.Option(help="Copy file and cards there (default: the run's export/).", show_default=False)
+    ] = None,
+) -> None:
+    """Write a network with its fitted method as one file that needs no vbs, checked, and a model card beside it."""
+    from vbs_cli.stages import export as stage
+
+    plan = stage.Plan(to, seed, method)
+    with shell.job() as job:
+        if shell.dry_run:
+            return shell.plan(job, stage.targets(job, plan))
+        row = stage.export(job, plan, output)
+    apart = {name: f"{row[f'{name}_difference']:.1e}" for name in ("probabilities", "temperature", "sigma")}
+    line = [row["artifact"], row["state"], cell("bytes", row["bytes"]), *apart.values()]
+    inputs = f"{row['random_inputs']} random and {row['test_inputs']} test inputs"
+    shell.show(
+        [row],
+        table(["file", "state", "size", *apart], [line]),
+        f"largest differences from the Python model on {inputs}; of temperature and sigma, relative ones",
+        f"card: {escape(row['card'])}",
+    )
+
+
 @contextmanager
 def bench_subject(shell: Shell, size: int | None) -> Iterator[Subject]:
     """The network to measure: that of the run, unless flags describe another."""

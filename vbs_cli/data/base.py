@@ -153,6 +153,7 @@ class Dataset:
     takes: frozenset[str]  # the parts of a request that mean something to it
     recipe: Callable[[Request], dict[str, Any]]  # all that the arrays would depend on, found without making them
     open: Callable[[Request, Workspace], AbstractContextManager[Preparation]]
+    scaling: str  # how inputs are prepared, for those who feed a network of theirs elsewhere
     download: int = 0  # bytes
 
 

@@ -199,6 +199,7 @@ DATASETS.register(NAME)(
         takes=frozenset({"origin", "skip_bad"}),
         recipe=recipe,
         open=opened,
+        scaling="red, green and blue pixels divided by 255, so that they lie in [0, 1]; no further normalisation",
         download=ARCHIVE.size,
     )
 )

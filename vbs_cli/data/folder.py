@@ -168,5 +168,7 @@ DATASETS.register(NAME)(
         takes=frozenset({"origin", "seed", "size", "crop", "resample", "skip_bad"}),
         recipe=recipe,
         open=opened,
+        scaling="as `vbs download` took them: 8-bit pixels divided by 255 to lie in [0, 1], 16-bit samples by 32768 to "
+        "lie in [-1, 1), other whole numbers by the range of their type, numbers with a point as they are",
     )
 )

@@ -155,6 +155,7 @@ DATASETS.register(NAME)(
         takes=frozenset({"origin", "resample", "skip_bad"}),
         recipe=recipe,
         open=opened,
+        scaling="sound at 16 kHz, 16-bit samples divided by 32768, so that they lie in [-1, 1)",
         download=ARCHIVE.size,
     )
 )

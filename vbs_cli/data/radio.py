@@ -158,5 +158,7 @@ DATASETS.register(NAME)(
         takes=frozenset({"origin", "simulate", "profile", "seed"}),
         recipe=recipe,
         open=opened,
+        scaling=f"I and Q samples of a window, the first {DROPPED} dropped; each window on its own to [-1, 1] by its "
+        "minimum and maximum over both channels",
     )
 )

@@ -82,10 +82,14 @@ class VarianceSmoothing(TemperatureMethod):
 
     def temperature(self, record: Logits) -> Tensor:
         """sigma_tilde, never below one."""
+        alpha, beta = torch.tensor(self.numbers(), dtype=torch.float64)
+        return sigma_tilde(MAPS[self.map], record.sigma_of(self.spread).double(), alpha, beta)
+
+    def numbers(self) -> tuple[float, float]:
+        """alpha and beta, once `fit` has resolved the rule."""
         if isinstance(self.beta, str):
             raise InvalidInput(f"beta is still the rule {self.beta!r}", hint="call fit on validation logits first")
-        alpha, beta = torch.tensor([self.alpha, self.beta], dtype=torch.float64)
-        return sigma_tilde(MAPS[self.map], record.sigma_of(self.spread).double(), alpha, beta)
+        return self.alpha, self.beta
 
 
 @METHODS.register("vbs-dropout")

@@ -52,6 +52,11 @@ def logits(seed: int, model: str, split: str, noise: str = CLEAN, level: float =
     return f"logits/seed-{seed}/{model}/{split if noise == CLEAN else f'{noise}-{level_label(level)}'}.safetensors"
 
 
+def export(dataset: str, seed: int, method: str, suffix: str) -> str:
+    """`export/radio-seed0.onnx`; of another method than vbs `export/radio-seed0-temperature.onnx`."""
+    return f"export/{dataset}-seed{seed}{'' if method == 'vbs' else f'-{method}'}.{suffix}"
+
+
 def figure(name: str, format: str, methods: Sequence[str] = ()) -> str:
     """`figures/shift.svg`; of some methods alone `figures/shift.vbs+temperature.svg`, so that it replaces nothing."""
     return f"figures/{'.'.join([name, *filter(None, ['+'.join(methods)]), format])}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from vbs_cli.run import State
 from vbs_cli.run.store import STALE
-from vbs_cli.stages import caches, calibrate, evaluate, examples, plot, report, study, train
+from vbs_cli.stages import caches, calibrate, evaluate, examples, export, plot, report, study, train
 from vbs_cli.stages.base import Job, Target
 
 
 def plan(job: Job) -> list[Target]:
-    """Every artifact that the run's settings call for or that sweeps have made, in the order of their making."""
+    """Every artifact that the settings call for or that sweeps and exports have made, in the order of their making."""
     passes = dict.fromkeys([*caches.all_passes(job), *(p for p, _ in caches.known(job))])
     return [
         *train.targets(job),
@@ -20,6 +20,7 @@ def plan(job: Job) -> list[Target]:
         *examples.targets(job),
         *plot.targets(job),
         report.target(job),
+        *export.known(job),
     ]
 
 

@@ -1,0 +1,67 @@
+"""Whether a file gives what the Python model gives: the same inputs through both, and how far they are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from vbs_cli.errors import VbsError
+from vbs_cli.export.base import Outputs, Predict
+from vbs_cli.logits import Logits
+from vbs_cli.methods.base import TemperatureMethod
+from vbs_cli.models.arrangement import placed
+from vbs_cli.models.calibrated import OUTPUTS
+from vbs_cli.models.fast import fast
+from vbs_cli.seeding import generator
+
+TOLERANCE = 1e-5
+BATCHES = (1, 2, 7)
+# Patches that agree have a spread of rounding errors; below this, differences are told in parts of this.
+SMALLEST = 1e-3
+
+
+def reference(model: nn.Module, method: TemperatureMethod, *, shape: tuple[int, ...], kernel: int) -> Predict:
+    """The outputs by the way that `vbs evaluate` takes: the fast network, its record, the method in float64."""
+    net = fast(model, shape).net
+    spread = next(iter(method.spreads), "logits")
+
+    @torch.inference_mode()
+    def predict(x: Tensor) -> Outputs:
+        record = Logits.from_patches(net(placed(x)), kernel=kernel, spreads=method.spreads)
+        values = (method.predict_proba(record), method.temperature(record), record.sigma_of(spread))
+        return dict(zip(OUTPUTS, values, strict=True))
+
+    return predict
+
+
+def random_inputs(shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """Batches of other sizes than the one that the file was made with, in the range of pixels: (B, *shape)."""
+    for batch in BATCHES:
+        yield torch.rand(batch, *shape, generator=generator("export", "check", batch))
+
+
+def differences(predict: Predict, expected: Predict, inputs: Iterable[Tensor]) -> dict[str, float]:
+    """The largest over all inputs: of probabilities, and relative ones of temperature and sigma."""
+    found: dict[str, list[Tensor]] = {name: [torch.zeros((), dtype=torch.float64)] for name in OUTPUTS}
+    for x in inputs:
+        ours, theirs = expected(x), predict(x)
+        for name in OUTPUTS:
+            found[name].append(difference(name, theirs[name].double(), ours[name].double()))
+    return {name: float(torch.stack(values).max()) for name, values in found.items()}
+
+
+def difference(name: str, found: Tensor, expected: Tensor) -> Tensor:
+    if found.shape != expected.shape:
+        raise VbsError(f"the file gives {name} of shape {tuple(found.shape)} instead of {tuple(expected.shape)}")
+    scale = 1.0 if name == "probabilities" else expected.abs().clamp(min=SMALLEST)
+    return ((found - expected).abs() / scale).max()
+
+
+def check(apart: dict[str, float]) -> None:
+    """Refuse a file that is not the model; NaN is no agreement either."""
+    for name, value in apart.items():
+        if not value <= TOLERANCE:
+            why = f"the file's {name} are apart from the model's by {value:.1e}, more than {TOLERANCE:.0e}"
+            raise VbsError(why, hint="nothing was written; try another format")

@@ -1,0 +1,37 @@
+"""torch.export's own format, for torch.export.load, AOTInductor and ExecuTorch."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import torch
+from torch import Tensor
+
+from vbs_cli.export.base import FORMATS, Format, Outputs, Predict, any_batch
+from vbs_cli.models.calibrated import Calibrated
+
+
+def write(model: Calibrated, example: Tensor) -> bytes:
+    with warnings.catch_warnings(action="ignore"):
+        program = torch.export.export(model, (example,), dynamic_shapes=any_batch())
+        for node in program.graph.nodes:
+            node.meta.pop("stack_trace", None)  # where in the source of this machine it came from
+        sink = io.BytesIO()
+        torch.export.save(program, sink)
+        return sink.getvalue()
+
+
+def opened(data: bytes) -> Predict:
+    with warnings.catch_warnings(action="ignore"):
+        module = torch.export.load(io.BytesIO(data)).module()
+
+    def predict(x: Tensor) -> Outputs:
+        with torch.no_grad():
+            found: Outputs = module(x)
+        return found
+
+    return predict
+
+
+FORMATS.register("pt2")(Format(suffix="pt2", write=write, open=opened))

@@ -1,0 +1,36 @@
+"""TorchScript, for libtorch and for Pythons that have torch alone."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import torch
+from torch import Tensor
+
+from vbs_cli.export.base import FORMATS, Format, Outputs, Predict
+from vbs_cli.models.calibrated import Calibrated
+
+
+def write(model: Calibrated, example: Tensor) -> bytes:
+    # Torch warns that the format is an old one, and that the number of patches becomes a constant, which it is.
+    with warnings.catch_warnings(action="ignore"):
+        sink = io.BytesIO()
+        # Outputs by name are a dictionary, which only a trace that is not strict may return.
+        torch.jit.save(torch.jit.trace(model, (example,), strict=False), sink)  # type: ignore[no-untyped-call]
+        return sink.getvalue()
+
+
+def opened(data: bytes) -> Predict:
+    with warnings.catch_warnings(action="ignore"):
+        module = torch.jit.load(io.BytesIO(data), map_location="cpu")  # type: ignore[no-untyped-call]
+
+    def predict(x: Tensor) -> Outputs:
+        with torch.no_grad():
+            found: Outputs = module(x)
+        return found
+
+    return predict
+
+
+FORMATS.register("torchscript")(Format(suffix="torchscript", write=write, open=opened))
