@@ -143,7 +143,7 @@ def sigma_bar(patches: Any, kernel: int = 1, *, spread: str = "logits") -> Tenso
 
 
 def spread_over(z: Tensor, kernel: int, *, spread: str) -> Tensor:
-    """The same with no look at the numbers: a GPU goes on, torch.compile sees no end: (N, K, *grid) -> (N,)."""
+    """The same without a look at the numbers, for which a GPU would have to wait and a compiled graph to end."""
     sums, centre, size = window_sums(z, kernel)
     if spread == "logits":
         return deviation(sums) / size

@@ -126,8 +126,8 @@ def repeated(graph: fx.Graph, step: fx.Node, x: fx.Node) -> fx.Node:
     return graph.create_node(step.op, step.target, swapped(step.args), swapped(step.kwargs))
 
 
-def refused(net: nn.Module, why: str) -> InvalidInput:
-    return InvalidInput(f"{type(net).__name__} has no patch logits: {why}", hint=INSTEAD)
+def refused(net: nn.Module, why: str, *, hint: str = INSTEAD) -> InvalidInput:
+    return InvalidInput(f"{type(net).__name__} has no patch logits: {why}", hint=hint)
 
 
 def check_commutes(patches: Tensor, answer: Tensor) -> None:
@@ -215,7 +215,7 @@ def called(graph: fx.Graph, name: str) -> fx.Node:
         weights = [node.target for node in step.all_input_nodes if node.op == "get_attr"]
         if step.target == name or f"{name}.weight" in weights:
             return step
-    raise InvalidInput(f"the layer {name!r} is not used", hint="name the linear layer that gives the logits")
+    raise InvalidInput("the layer that was named is not used", hint="name the linear layer that gives the logits")
 
 
 def reason(net: nn.Module, step: fx.Node) -> str:

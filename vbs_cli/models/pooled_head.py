@@ -215,7 +215,7 @@ def make_pass(net: nn.Module, head: str | None) -> Pass:
     try:
         ending = find_ending(root, graph, head=head and f"net.{head}")
     except InvalidInput as error:
-        raise refused(net, error.message) from None
+        raise refused(net, error.message, hint=error.hint) from None
     if any(step.op == "get_attr" and not str(step.target).startswith("net.") for step in graph.nodes):
         # A tensor that the network makes anew in every pass was recorded as a constant, which would not move along.
         return lambda smoothed, x: watched(smoothed.net, x, head=layer)
