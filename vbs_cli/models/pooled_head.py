@@ -50,6 +50,7 @@ class Smoothed(nn.Module):
         self.net = net.eval()
         self.head = head
         self.kernel = kernel
+        self.rule = method
         self.checked = False
         self.register_buffer("alpha", torch.empty((), device=device_of(net)))
         self.register_buffer("beta", torch.empty((), device=device_of(net)))
@@ -60,6 +61,7 @@ class Smoothed(nn.Module):
     def fit(self, batches: Iterable[Any]) -> Self:
         """Resolve the method's rule on batches (inputs, labels) of validation data."""
         self.eval()
+        self.use(self.rule)
         records: list[Logits] = []
         for batch in batches:
             if not isinstance(batch, tuple | list) or len(batch) < 2:
@@ -87,7 +89,7 @@ class Smoothed(nn.Module):
         if not isinstance(own, Tensor) or own.ndim != 2:
             what = f"shape {tuple(own.shape)}" if isinstance(own, Tensor) else f"type {type(own).__name__}"
             raise refused(self.net, f"its answer has {what}, logits have (B, K)")
-        check_logits(as_tensor(own))
+        self.checked = False
         try:
             _, patches = self.answer_and_patches(x)
         except RuntimeError as error:
@@ -103,6 +105,7 @@ class Smoothed(nn.Module):
             why = f"{type(self.net).__name__} leaves a single patch of inputs {spelled(tuple(x.shape[1:]))}"
             raise InvalidInput(why, hint=f"the spread needs two or more: give larger inputs, or {INSTEAD}")
         if not (self.checked or torch.compiler.is_compiling()):  # a graph must not wait for numbers
+            check_logits(as_tensor(answer))
             check_commutes(patches, answer)
             self.checked = True
         return answer, patches
