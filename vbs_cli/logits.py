@@ -136,10 +136,18 @@ def sigma_bar(patches: Any, kernel: int = 1, *, spread: str = "logits") -> Tenso
 
     The paper's equations 4 and 5 (left); `spread` takes it of another function of the logits, one of SPREADS.
     """
-    sums, centre, size = window_sums(check_parts(as_tensor(patches)), kernel)
+    if spread not in SPREADS:
+        raise unknown("spread", spread, SPREADS)
+    sigma = spread_over(check_parts(as_tensor(patches)), kernel, spread=spread)
+    return sigma if spread == "logits" else check_spread(sigma, spread)
+
+
+def spread_over(z: Tensor, kernel: int, *, spread: str) -> Tensor:
+    """The same without a look at the numbers, for which a GPU would have to wait and a compiled graph to end."""
+    sums, centre, size = window_sums(z, kernel)
     if spread == "logits":
         return deviation(sums) / size
-    return spread_of(torch.add(centre, sums, alpha=1 / size), spread)
+    return deviation(SPREADS[spread](torch.add(centre, sums, alpha=1 / size)))
 
 
 def deviation(windows: Tensor) -> Tensor:
@@ -206,7 +214,7 @@ def check_kernel(kernel: int, *, grid: Sequence[int]) -> None:
         raise InvalidInput(f"kernel is {kernel}", hint="it must be at least 1")
     if kernel > min(grid):
         raise InvalidInput(f"kernel {kernel} is longer than the {min(grid)} patches")
-    if math.prod(size - kernel + 1 for size in grid) < 2:
+    if math.prod([size - kernel + 1 for size in grid]) < 2:
         why = "one sub-prediction has no standard deviation"
         raise InvalidInput(why, hint="use a smaller kernel" if kernel > 1 else "give at least two patches or members")
 

@@ -12,8 +12,9 @@ from torchvision.models import get_model
 from vbs_cli.errors import InvalidInput, UnknownName
 from vbs_cli.logits import pool
 from vbs_cli.models import build_model
-from vbs_cli.models.classifiers import ACTIVATIONS, OPTIONS, BranchDropout, check_patches, layer_of, patch_network
+from vbs_cli.models.classifiers import ACTIVATIONS, OPTIONS, BranchDropout, check_patches, patch_network
 from vbs_cli.models.dropout import Dropout, use_generator
+from vbs_cli.models.endings import layer_of
 from vbs_cli.models.training import initialised
 
 SHAPE = (3, 64, 64)
