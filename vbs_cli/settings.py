@@ -129,6 +129,10 @@ CIFAR10 = replace(
 # The user's own data have no protocol: the network is the one that fits them, the rest that of the nearest dataset.
 FOLDER = replace(CIFAR10, dataset="folder", model="auto", weight_decay=0.0, noises=("gaussian", "speckle"))
 
+# Logits that the user has come without a network: there is nothing to train and nothing to put noise on.
+GIVEN = "given"
+ARRAYS = replace(CIFAR10, dataset="arrays", model=GIVEN, seeds=1, noises=())
+
 # Protocols by dataset and profile. `quick` is for a look on two CPU cores: a seed of both models takes one minute
 # (radio) to several (CIFAR-10). Of radio it has 44 times fewer steps than the paper, which a higher learning rate makes
 # up for; of speech, 40 times fewer passes over the data; of images 83 times fewer, in smaller batches, and a network of
@@ -152,6 +156,7 @@ PROTOCOLS: dict[str, dict[str, Settings]] = {
         "paper": FOLDER,
         "quick": replace(FOLDER, profile="quick", seeds=3, width=32, epochs=10, batch=32, dropout=0.25, levels=5),
     },
+    ARRAYS.dataset: {"paper": ARRAYS, "quick": replace(ARRAYS, profile="quick")},
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -198,15 +199,26 @@ def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, option: Opti
     "evaluate",
     "vbs evaluate",
     "vbs evaluate --methods all --against temperature",
+    "vbs evaluate --val val.npz --test test.npz",
     settings=METHODS,
     options=NETWORKS,
 )
-def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) -> None:
-    """Score every method on the test split and on every sweep that is cached."""
+def evaluate(
+    shell: Shell,
+    val: Annotated[Path | None, typer.Option(help="Logits to fit on, yours.", show_default=False)] = None,
+    test: Annotated[Path | None, typer.Option(help="Logits to score, yours.", show_default=False)] = None,
+    against: Against = None,
+    markdown: Markdown = False,
+) -> None:
+    """Score every method on the test split and on every sweep that is cached, or on logits of your own.
+
+    Files of your own (.npz, .safetensors, .parquet) hold labels and logits (N, K), patches (N, K, T) or (N, K, H, W),
+    or members (M, N, K).
+    """
     from vbs_cli.plots.summary import Condition
     from vbs_cli.stages import evaluate as stage
 
-    with shell.job() as job:
+    with shell.job() if val is None and test is None else arrays_job(shell, val, test) as job:
         if shell.dry_run:
             return shell.plan(job, stage.targets(job))
         check_against(job, against)
@@ -215,6 +227,21 @@ def evaluate(shell: Shell, against: Against = None, markdown: Markdown = False) 
     clean = Condition("clean", 0.0)
     scores = (clean.of(metrics), clean.of(intervals))
     show_metrics(shell, *scores, reliability=bins, against=against, markdown=markdown)
+
+
+@contextmanager
+def arrays_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
+    """A run of logits that the user has."""
+    from vbs_cli.stages import arrays
+
+    if val is None or test is None:
+        raise InvalidInput("--val and --test go together", hint="methods are fitted on one and scored on the other")
+    given = arrays.read(val, test)
+    chosen = {} if shell.flags.get("methods") else {"methods": given.methods}
+    with shell.job(create=True, data=given.described(), dataset="arrays", seeds=given.members, **chosen) as job:
+        if not shell.dry_run:
+            arrays.adopt(job, given)
+        yield job
 
 
 @command(

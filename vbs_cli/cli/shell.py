@@ -16,7 +16,7 @@ import typer
 
 from vbs_cli.console import Console, table
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.settings import PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
+from vbs_cli.settings import GIVEN, PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
 
 if TYPE_CHECKING:
     from vbs_cli.crews import Crew
@@ -87,11 +87,14 @@ class Shell:
     keep_patches: bool = False
 
     @contextmanager
-    def job(self, *, create: bool = False, **more: Any) -> Iterator[Job]:
-        """The run with its settings (`more` are flags too) resolved, locked for the block unless --dry-run."""
+    def job(self, *, create: bool = False, data: Prepared | None = None, **more: Any) -> Iterator[Job]:
+        """The run with its settings (`more` are flags too) resolved, locked for the block unless --dry-run.
+
+        `data` are those that it works on, if they are not to be found by their name.
+        """
         from vbs_cli.run import locked
 
-        job = self._job(self._run({**self.flags, **more}, create=create))
+        job = self._job(self._run({**self.flags, **more}, create=create), data)
         if self.dry_run:
             yield job
             return
@@ -106,13 +109,13 @@ class Shell:
 
         return self._job(open_run(find_run(self.runs_dir, self.run_name) or self.runs_dir))
 
-    def _job(self, run: Run) -> Job:
+    def _job(self, run: Run, data: Prepared | None = None) -> Job:
         from vbs_cli.stages.base import Job, choose_device
 
         device = choose_device(self.device, self.console.progress)
         return Job(
             run,
-            self._data(run),
+            data or self._data(run),
             device=device,
             force=self.force,
             progress=self.console.progress,
@@ -180,7 +183,8 @@ class Shell:
         from vbs_cli.run import layout
 
         try:
-            return open_dataset(self.data_dir, run.settings.dataset)
+            if run.settings.model != GIVEN:
+                return open_dataset(self.data_dir, run.settings.dataset)
         except MissingArtifact:
             if layout.DATASET not in run.store.entries:
                 raise

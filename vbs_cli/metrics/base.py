@@ -36,6 +36,7 @@ class Scored:
     weights: Tensor | None = None  # (B, N), each once where there are none
     sigma: Tensor | None = None  # sigma_bar, where the predictions have one
     part_accuracy: Tensor | None = None  # share of right sub-predictions, where they have some
+    partial: bool = False  # metrics that need a column which these lack are NaN, instead of refused
     columns: dict[str, Any] = field(default_factory=dict, repr=False)  # whatever the weights
     sums: dict[str, Any] = field(default_factory=dict, repr=False, init=False)  # under these weights
 
@@ -101,8 +102,12 @@ class Scored:
         """A column that not all predictions have: (N,)."""
         column: Tensor | None = getattr(self, name)
         if column is None:
-            raise InvalidInput(f"these predictions have no {name}", hint=f"pass {name}= to score or scored")
+            raise Lacking(f"these predictions have no {name}", hint=f"pass {name}= to score or scored")
         return column
+
+
+class Lacking(InvalidInput):
+    """A metric needs what its predictions do not have."""
 
 
 def made(kept: dict[str, Any], name: str, make: Callable[[], T]) -> T:
@@ -150,7 +155,17 @@ def score(
 def values_of(predictions: Scored, metrics: Sequence[str]) -> dict[str, float]:
     """The metrics of a sample with one set of weights; the columns made for them are not kept."""
     passing = replace(predictions, columns={})
-    return {name: float(METRICS[name](passing)) for name in metrics}
+    return {name: float(measured(name, passing)) for name in metrics}
+
+
+def measured(name: str, predictions: Scored) -> Tensor:
+    """A metric under each set of weights, (B,)."""
+    try:
+        return METRICS[name](predictions)
+    except Lacking:
+        if not predictions.partial:
+            raise
+    return torch.full_like(predictions.total, torch.nan)
 
 
 def scored(probs: Any, labels: Any, *, sigma: Any = None, part_accuracy: Any = None) -> Scored:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.metrics.base import METRICS, SCORES, Scored
+from vbs_cli.metrics.base import SCORES, Scored, measured
 from vbs_cli.seeding import generator
 
 REPLICATES = 1000
@@ -96,7 +96,7 @@ def bootstrap(
 def under(weights: Tensor | None, cell: Scored, metrics: Sequence[str]) -> Tensor:
     """Metrics of predictions under B sets of weights, (metrics, B)."""
     drawn = replace(cell, weights=weights)
-    return torch.stack([METRICS[name](drawn).double() for name in metrics])
+    return torch.stack([measured(name, drawn).double() for name in metrics])
 
 
 def seed_shares(seeds: int, replicates: int, rng: torch.Generator) -> Tensor:

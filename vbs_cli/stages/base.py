@@ -15,6 +15,7 @@ from vbs_cli.methods import METHODS, Method
 from vbs_cli.progress import SILENT, Progress
 from vbs_cli.registry import unknown
 from vbs_cli.run import Recipe, Run, layout
+from vbs_cli.settings import GIVEN
 
 Target = tuple[str, Recipe]  # the name of an artifact and what makes it
 
@@ -36,6 +37,11 @@ class Job:
     @property
     def seeds(self) -> range:
         return range(self.run.settings.seeds)
+
+    @property
+    def given(self) -> bool:
+        """Whether the run was made from logits that the user has, so that there is no network."""
+        return self.run.settings.model == GIVEN
 
     @property
     def methods(self) -> dict[str, Method]:

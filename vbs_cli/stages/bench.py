@@ -17,6 +17,7 @@ from vbs_cli.bench.scaling import bench_scaling, exponents, plans
 from vbs_cli.bench.training import Lesson, bench_training
 from vbs_cli.models.base import MODELS, spelled
 from vbs_cli.progress import Progress
+from vbs_cli.registry import unknown
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.run.store import Entry
 from vbs_cli.settings import INPUTS, Settings, protocol, resolve
@@ -89,6 +90,8 @@ def of_protocol(
         return runs_dir / layout.BENCH
 
     settings = resolve({"dataset": "cifar10", "profile": "paper", **given})
+    if settings.dataset not in INPUTS:
+        raise unknown("dataset", settings.dataset, INPUTS)
     shape, classes = INPUTS[settings.dataset]
     if size is not None:
         shape = (shape[0], *(size for _ in shape[1:]))

@@ -63,7 +63,7 @@ def recipe(job: Job, p: Pass) -> Recipe:
         settings |= {"spreads": spreads}
     if not p.clean and keeps_parts(job, p):
         settings |= {"parts": True}
-    return Recipe("forward", settings, (weights_name(job, p.seed, p.role),))
+    return Recipe("forward", settings, () if job.given else (weights_name(job, p.seed, p.role),))
 
 
 def clean_passes(job: Job, split: str) -> list[Pass]:

@@ -86,6 +86,7 @@ def do(job: Job, work: Work) -> None:
 
 def train_all(job: Job) -> Failures:
     """Train the networks that are missing."""
+    need_networks(job)
     todo = train.pending(job)
     networks = len(job.seeds) * len(job.roles)
     if 0 < len(todo) < networks:
@@ -108,6 +109,10 @@ def ensure(
     every = [*before, *passes]
     if to_read:  # by whoever needs the logits; those behind them were checked before
         every = caches.pending(job, every, to_read=True)
+    if job.given:
+        if caches.pending(replace(job, force=False), every, to_read=to_read):
+            need_networks(job)
+        return
     for seed, role in dict.fromkeys((p.seed, p.role) for p in every):
         train.need_trained(job, seed, role)
     if job.force:
@@ -120,8 +125,16 @@ def ensure(
     check(do_all(job, works_of(job, todo)))
 
 
+def need_networks(job: Job) -> None:
+    """Refuse what logits alone cannot give."""
+    if job.given:
+        hint = "only vbs evaluate --val FILE --test FILE can bring more logits"
+        raise InvalidInput(f"{job.run.path} was made from logits and has no network for this", hint=hint)
+
+
 def everything(job: Job) -> None:
     """Train, and pass over all that the run's settings call for, in one go for each network."""
+    need_networks(job)
     untrained = train.pending(job)
     every = caches.all_passes(job)
     trained = [p for p in every if (p.seed, p.role) not in untrained]

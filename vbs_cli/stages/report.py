@@ -138,5 +138,7 @@ def published_study(job: Job, origin: str) -> dict[str, bytes]:
 
 def commands(job: Job) -> list[str]:
     """The commands that make this run again."""
+    if job.given:
+        return [job.data.command]
     download = job.data.command or f"vbs download --dataset {job.data.name}"
     return [download, f"vbs run --config {job.run.path / layout.SETTINGS} --run again"]

@@ -105,7 +105,8 @@ def scored_record(method: Method, record: Logits) -> Scored:
     probs = method.predict_proba(record)
     if isinstance(method, TemperatureMethod):
         check_class_kept(probs, method.scores(record))
-    return scored(probs, record.labels, sigma=record.sigma, part_accuracy=record.part_accuracy)
+    predictions = scored(probs, record.labels, sigma=record.sigma, part_accuracy=record.part_accuracy)
+    return replace(predictions, partial=True)  # plain logits have no sub-predictions
 
 
 def check_class_kept(probs: Tensor, scores: Tensor) -> None:

@@ -27,6 +27,7 @@ def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.D
 
 def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
     """The noises to sweep: those named ("all" for every one that fits the data), else the protocol's."""
+    networks.need_networks(job)
     words = [word.strip() for name in names or () for word in name.split(",")]
     if "all" in words:
         return noises_for(job.data.shape)

@@ -37,7 +37,9 @@ def recipe(job: Job, seed: int, role: str) -> Recipe:
 
 
 def targets_of(job: Job, seed: int, role: str) -> list[Target]:
-    """Training table, weights of the best epoch and of the last."""
+    """Training table, weights of the best epoch and of the last; none of logits that were given."""
+    if job.given:
+        return []
     made_from = recipe(job, seed, role)
     return [(name(seed, role), made_from) for name in (layout.training, layout.best_weights, layout.weights)]
 

@@ -1,0 +1,155 @@
+"""Logits that the user has: `logits`, `patches` or `members`, and `labels`, in .npz, .safetensors or parquet files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+
+from vbs_cli.data.signals import BROKEN
+from vbs_cli.errors import InvalidInput, VbsError
+from vbs_cli.logits import Logits
+from vbs_cli.registry import unknown
+
+LABELS = "labels"
+# Each with the axes that it may have; members come first, of whom each has logits of all examples.
+KINDS = {"logits": "(N, K)", "patches": "(N, K, T) or (N, K, H, W)", "members": "(M, N, K)"}
+LAYOUT = f"give labels and one of {', '.join(f'{name} {axes}' for name, axes in KINDS.items())}"
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one file holds."""
+
+    path: Path
+    kind: str  # of KINDS
+    scores: torch.Tensor  # as KINDS has them
+    labels: torch.Tensor  # (N,)
+
+    @property
+    def members(self) -> int:
+        """How many networks it speaks of."""
+        return len(self.scores) if self.kind == "members" else 1
+
+    @property
+    def classes(self) -> int:
+        return self.scores.shape[2 if self.kind == "members" else 1]
+
+    def record(self, member: int, *, kernel: int, spreads: Sequence[str] = ()) -> Logits:
+        """What the methods read of one network."""
+        if self.kind == "patches":
+            return Logits.from_patches(self.scores, labels=self.labels, kernel=kernel, spreads=spreads, keep_parts=True)
+        return Logits.from_logits(self.scores[member] if self.kind == "members" else self.scores, labels=self.labels)
+
+    def rows(self) -> set[bytes]:
+        """A digest of every example."""
+        by_example = self.scores.transpose(0, 1) if self.kind == "members" else self.scores
+        return {hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in by_example.contiguous().numpy()}
+
+
+def read_given(path: Path) -> Given:
+    """The scores and labels of a file, checked."""
+    arrays = load(path)
+    kinds = [name for name in KINDS if name in arrays]
+    if len(kinds) != 1 or LABELS not in arrays:
+        held = ", ".join(sorted(arrays)) or "no arrays"
+        raise InvalidInput(f"{path} holds {held}", hint=LAYOUT)
+    kind = kinds[0]
+    given = Given(path, kind, as_scores(path, kind, arrays[kind]), as_labels(path, arrays[LABELS]))
+    examples = given.scores.shape[1 if kind == "members" else 0]
+    if examples != len(given.labels):
+        raise InvalidInput(f"{path} has {kind} of {examples} examples and {len(given.labels)} labels")
+    try:
+        for member in range(given.members):
+            given.record(member, kernel=1)
+    except VbsError as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from None
+    return given
+
+
+def as_scores(path: Path, kind: str, array: np.ndarray) -> torch.Tensor:
+    dimensions = {"logits": (2,), "patches": (3, 4), "members": (3,)}[kind]
+    if array.ndim not in dimensions or not np.issubdtype(array.dtype, np.number):
+        shape = " x ".join(map(str, array.shape))
+        raise InvalidInput(f"{path}: {kind} are {shape} of {array.dtype}", hint=f"expected numbers {KINDS[kind]}")
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64 if array.dtype == np.float64 else np.float32))
+
+
+def as_labels(path: Path, array: np.ndarray) -> torch.Tensor:
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        shape = " x ".join(map(str, array.shape))
+        raise InvalidInput(
+            f"{path}: labels are {shape} of {array.dtype}", hint="expected (N,) whole numbers, 0 to K - 1"
+        )
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def check_pair(val: Given, test: Given) -> None:
+    """Refuse files that do not speak of the same networks, or of the same examples."""
+    for what in ("kind", "members", "classes"):
+        one, other = getattr(val, what), getattr(test, what)
+        if one != other:
+            raise InvalidInput(f"{val.path} and {test.path} differ: {what} {one} and {other}")
+    both = len(val.rows() & test.rows())
+    if both:
+        raise InvalidInput(
+            f"{both} example{'s are' if both > 1 else ' is'} in both {val.path} and {test.path}",
+            hint="what is scored must not be what was fitted on",
+        )
+
+
+def load(path: Path) -> Arrays:
+    """The arrays of a file by name. Nothing is ever unpickled."""
+    if path.suffix.lower() not in READERS:
+        raise unknown("kind of file", path.suffix or path.name, READERS)
+    if not path.is_file():
+        raise VbsError(f"there is no {path}", hint=LAYOUT)
+    try:
+        return READERS[path.suffix.lower()](path)
+    except (*BROKEN, SafetensorError) as error:
+        raise VbsError(f"{path} cannot be read: {' '.join(str(error).split())}", hint=LAYOUT) from None
+
+
+def from_npz(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files if name in (*KINDS, LABELS)}
+
+
+def from_safetensors(path: Path) -> Arrays:
+    tensors = safetensors.torch.load_file(path)
+    return {
+        name: (value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy()
+        for name, value in tensors.items()
+        if name in (*KINDS, LABELS)
+    }
+
+
+def from_parquet(path: Path) -> Arrays:
+    """A row per example: `labels`, and lists for `logits` (K), `patches` (K, T) or `members` (M, K)."""
+    table = pd.read_parquet(path)
+    found = {LABELS: table[LABELS].to_numpy()} if LABELS in table else {}
+    for name in KINDS:
+        if name in table:
+            values = np.array([nested(row) for row in table[name]])
+            found[name] = values.swapaxes(0, 1) if name == "members" else values
+    return found
+
+
+def nested(value: object) -> object:
+    """Lists of lists as parquet gives them: arrays of arrays."""
+    return [nested(each) for each in value] if isinstance(value, np.ndarray) else value
+
+
+READERS: dict[str, Callable[[Path], Arrays]] = {
+    ".npz": from_npz,
+    ".safetensors": from_safetensors,
+    ".parquet": from_parquet,
+}
