@@ -14,6 +14,8 @@ from vbs_cli.files import told_size
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vbs_cli.diagnosis import Diagnosis
+
 LEGEND = """\
 ±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
 by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
@@ -25,6 +27,11 @@ LEVEL_LEGEND = """\
 means over seeds from the first level to the last, whose values stand behind; methods share the scale of their noise"""
 RELIABILITY_LEGEND = """\
 each bar a bin of confidence, from 0 to 1: its accuracy, from 0 to 1, and its examples, on a logarithmic scale"""
+
+DIAGNOSIS_LEGEND = """\
+low, high: 95 % interval over examples and seeds, paired where methods or levels are compared; scores and shares under
+a noise are means over its levels; beside: what the value is held against, such as chance or the clean value
+speaks: for the method, against it, or neither"""
 
 
 def cell(name: str, value: Any) -> str:
@@ -129,3 +136,17 @@ def heading(condition: str, metrics: pd.DataFrame) -> str:
     counted = f"{seeds} seed{'s' if seeds > 1 else ''}" if (metrics["seed"] >= 0).any() else "all seeds together"
     origin = f"{counted}, {metrics['source'].iloc[0]}"
     return f"[bold]{escape(condition)}[/], {escape(origin)}"
+
+
+def show_diagnosis(shell: Shell, found: Diagnosis) -> None:
+    """The verdict, what it rests on, and what to do."""
+    from vbs_cli.diagnosis.base import QUESTIONS
+
+    lines = [
+        [f.noise, QUESTIONS[f.question], *(f"{v:.3f}" for v in (f.value, f.low, f.high, f.reference)), f.speaks]
+        for f in found.findings
+    ]
+    columns = ["data", "question", "value", "low", "high", "beside", "speaks"]
+    shown = [table(columns, lines), DIAGNOSIS_LEGEND, f"\n[bold]{found.verdict}[/]: {escape(found.advice)}"]
+    more = {"verdict": found.verdict, "advice": found.advice}
+    shell.show([vars(f) for f in found.findings], *shown, more=more)
