@@ -7,7 +7,7 @@ import torch
 
 from tests.diagnosis.samples import CLASSES, EVERY_NOISE, RISING_ERRORS, course, record
 from vbs_cli import Logits, VarianceSmoothing, diagnose
-from vbs_cli.diagnosis import Records, diagnosed
+from vbs_cli.diagnosis import Records, diagnosed, windowed
 from vbs_cli.diagnosis.base import QUESTIONS
 from vbs_cli.errors import InvalidInput
 
@@ -109,7 +109,8 @@ def test_every_question_is_answered_in_every_place_and_intervals_hold_their_valu
 def test_values_of_seeds_are_means_and_one_seed_is_the_library_s_own():
     def records(seed):
         noisy = {"rising": course(EVERY_NOISE["rising"], RISING_ERRORS, seed=seed)}
-        return Records(record(2.0, 0.05, seed=9), record(2.0, 0.05, seed=seed), noisy)
+        val = record(2.0, 0.05, seed=9)
+        return Records(val, record(2.0, 0.05, seed=seed), noisy, [windowed(val, "logits")])
 
     seeds = [records(0), records(1)]
     each = [diagnosed([one], VarianceSmoothing(), replicates=20) for one in seeds]

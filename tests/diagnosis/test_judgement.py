@@ -69,6 +69,12 @@ def test_worse_scores_than_one_temperature_for_all_do_not_fit():
     assert "scores are worse" in found.advice
 
 
+def test_a_temperature_that_does_harm_under_noise_is_told_where_it_is_the_way_out():
+    harm = Finding("temperature_nll", "a", 0.2, 0.1, 0.3)
+    falling = [f for f in place("a", **{**GOOD, "sigma_ratio": "against"}) if f.question != harm.question]
+    assert "under a noise it is worse than none" in verdict([*falling, harm]).advice
+
+
 def test_a_spread_that_misleads_on_clean_data_is_told():
     found = verdict(place("a", **GOOD), auroc_sigma="against")
     assert found.verdict == "fits"

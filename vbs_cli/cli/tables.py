@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vbs_cli.diagnosis import Diagnosis
+    from vbs_cli.stages.auto import Chosen
 
 LEGEND = """\
 ±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
@@ -150,3 +151,22 @@ def show_diagnosis(shell: Shell, found: Diagnosis) -> None:
     shown = [table(columns, lines), DIAGNOSIS_LEGEND, f"\n[bold]{found.verdict}[/]: {escape(found.advice)}"]
     more = {"verdict": found.verdict, "advice": found.advice}
     shell.show([vars(f) for f in found.findings], *shown, more=more)
+
+
+def show_chosen(shell: Shell, chosen: Chosen, fitted: list[dict[str, Any]]) -> None:
+    """The best settings that were tried, what they do under noises that had no say, and what was fitted with them."""
+    at = " and ".join(f"{level:.2f}" for level in chosen.levels)
+    names = ", ".join(str(row["noise"]) for row in chosen.held_out) or "no other noise"
+    held_out = [
+        [row["noise"], f"{row['before']:.4f}", *(f"{row[key]:+.4f}" for key in ("value", "low", "high"))]
+        for row in chosen.held_out
+    ]
+    shown: list[Any] = [
+        f"[bold]chosen by NLL[/] on validation data, clean and under {escape(chosen.noise)} noise at {at}; "
+        f"held out: {escape(names)}, and the test data",
+        table(["kernel", "alpha", "beta", "nll"], [[number(v) for v in row.values()] for row in chosen.rows]),
+        *(["", table(["held out", "nll before", "change", "low", "high"], held_out)] if held_out else []),
+        f"\n{escape(str(chosen.best))} is now a setting of the run",
+        table(["seed", "method", "parameter", "value"], [[number(v) for v in row.values()] for row in fitted]),
+    ]
+    shell.show(fitted, *shown, more={"tried": chosen.rows, "held_out": chosen.held_out})

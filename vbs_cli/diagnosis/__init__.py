@@ -2,6 +2,17 @@
 
 from vbs_cli.diagnosis.base import Diagnosis, Finding, Records
 from vbs_cli.diagnosis.diagnose import diagnose, diagnosed
-from vbs_cli.diagnosis.search import Choice, Grid, search
+from vbs_cli.diagnosis.search import Choice, Grid, gain_of, search, windowed
 
-__all__ = ["Choice", "Diagnosis", "Finding", "Grid", "Records", "diagnose", "diagnosed", "search"]
+__all__ = [
+    "Choice",
+    "Diagnosis",
+    "Finding",
+    "Grid",
+    "Records",
+    "diagnose",
+    "diagnosed",
+    "gain_of",
+    "search",
+    "windowed",
+]

@@ -14,6 +14,8 @@ from vbs_cli.metrics import Interval
 
 Speaks = Literal["for", "against", "neutral"]
 Word = Literal["fits", "fits-with-settings", "does-not-fit"]
+# A record by the kernel of its sigma, without its patches; under None as it stands.
+Windowed = Mapping[int | None, Logits]
 
 CLEAN, VALIDATION = "clean", "validation"  # where a finding was made, if not under a noise
 # What is asked, by the name that the rows have, in the order of the table.
@@ -63,7 +65,7 @@ class Records:
     val: Logits
     clean: Logits
     noisy: Mapping[str, Sequence[tuple[float, Logits]]]  # by noise: levels above zero
-    noisy_val: Sequence[Logits] = ()  # the validation data under some noise, for the choice of settings
+    validation: Sequence[Windowed]  # the validation data, then those under some noise, for the choice of settings
 
     def course(self, noise: str) -> list[Logits]:
         """From the clean data to the strongest noise."""

@@ -30,7 +30,7 @@ def judge(findings: Sequence[Finding], better: Choice | None = None) -> Diagnosi
     states = {noise: state(found) for noise, found in noises.items()}
     told = " ".join([*(sentence(noise, noises[noise], states[noise]) for noise in noises), *caveat(clean)])
     if why := unfit(clean, states):
-        return Diagnosis("does-not-fit", f"{METHOD} does not fit: {why}. {told} {instead(clean)}", findings)
+        return Diagnosis("does-not-fit", f"{METHOD} does not fit: {why}. {told} {instead(clean, noises)}", findings)
     fitting = [noise for noise, word in states.items() if word in ("helps", "rises")]
     limits = limits_of(clean, states)
     if better is not None:
@@ -88,8 +88,8 @@ def limits_of(clean: By, states: Mapping[str, State]) -> list[str]:
     wanting = [noise for noise, word in states.items() if word in (*ASTRAY, "harms")]
     limits = [f"It does not fit under {listed(wanting)} noise: do not rely on it there."] if wanting else []
     if effect(clean, "conventional") == "against":
-        cost = clean["nll_conventional"]
-        limits.append(f"It costs something on clean data: NLL {told(cost, '+.3f')}; a beta of q95 smooths less there.")
+        cost = told(clean["nll_conventional"], "+.3f")
+        limits.append(f"It costs something on clean data: NLL {cost}; a beta of a higher quantile smooths less there.")
     return limits
 
 
@@ -119,14 +119,15 @@ def caveat(clean: By) -> list[str]:
     return [f"On clean data sigma_bar is larger where predictions are right (AUROC {told(auroc)} for errors)."]
 
 
-def instead(clean: By) -> str:
+def instead(clean: By, noises: Mapping[str, By]) -> str:
     """What to use where the method does not fit; a temperature that was fitted may itself do harm."""
     harm = clean["temperature_nll"]
     if harm.low > 0:
-        return (
-            f"Temperature scaling does not help here either (NLL {told(harm, '+.3f')}): leave predictions as they are."
-        )
-    return "Use temperature scaling instead."
+        change = told(harm, "+.3f")
+        return f"Temperature scaling does not help here either (NLL {change}): leave predictions as they are."
+    worse = [noise for noise, found in noises.items() if found["temperature_nll"].low > 0]
+    care = f", but mind that under {listed(worse)} noise it is worse than none" if worse else ""
+    return f"Use temperature scaling instead{care}."
 
 
 def told(found: Finding, form: str = ".2f") -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-import torch
-
-from vbs_cli.diagnosis.base import side
+from vbs_cli.diagnosis.base import Windowed, side
 from vbs_cli.diagnosis.evidence import REPLICATES, SHARE, VISIBLE, mean_scores
 from vbs_cli.logits import Logits, sigma_bar
 from vbs_cli.methods.variance import LEARNED, VarianceSmoothing
@@ -31,10 +30,10 @@ GRID = Grid()
 class Choice:
     """Settings and their NLL, mean over records and seeds. A beta that was learned is a number."""
 
-    kernel: int | None  # None where the records keep no patches, so that it is as it was
+    kernel: int | None  # None is that of the records as they stand
     alpha: float
     beta: float | str
-    nll: float = torch.nan
+    nll: float = math.nan
 
     def __str__(self) -> str:
         beta = self.beta if isinstance(self.beta, str) else f"{self.beta:.3g}"
@@ -42,24 +41,42 @@ class Choice:
         return f"{window}alpha {self.alpha:.3g}, beta {beta}"
 
     def of(self, method: VarianceSmoothing) -> VarianceSmoothing:
-        """The method with these settings, for records whose sigma is the spread to be read."""
+        """The method with these settings, for windowed records, whose sigma is the spread to be read."""
         return replace(method, alpha=self.alpha, beta=self.beta, spread="logits")
 
 
-def search(seeds: Sequence[Sequence[Logits]], method: VarianceSmoothing, *, grid: Grid = GRID) -> list[Choice]:
-    """All that was tried, best first, given the records of each seed: clean first, then noised.
+def windowed(record: Logits, spread: str, *, grid: Grid = GRID) -> Windowed:
+    """The record by kernel: as it stands, and over each window of the grid that fits, where it has its patches."""
+    stands = Logits(record.logits, sigma=record.sigma_of(spread), labels=record.labels)
+    found: dict[int | None, Logits] = {None: stands}
+    if record.parts is not None:
+        for kernel in grid.kernels:
+            if kernel < min(record.parts.shape[2:]):
+                found[kernel] = replace(stands, sigma=sigma_bar(record.parts, kernel, spread=spread))
+    return found
+
+
+def search(seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID) -> list[Choice]:
+    """All that was tried, best first, given the validation records of each seed: clean first, then noised.
 
     Rules for beta are resolved on the clean record of each seed, as they will be later; what is learned is one alpha
     and one beta for the records of all seeds together.
     """
     found = []
-    for kernel in kernels_for(seeds, grid):
-        at_kernel = [[summary(record, kernel, method.spread) for record in seed] for seed in seeds]
+    for kernel in kernels_of(seeds):
+        at_kernel = [[record[kernel] for record in seed] for seed in seeds]
         for choice in candidates(at_kernel, method, kernel, grid):
             fitted = [choice.of(method).fit(seed[0]) for seed in at_kernel]
-            nlls = [nll(each, r) for each, seed in zip(fitted, at_kernel, strict=True) for r in seed]
+            nlls = [nll(each, record) for each, seed in zip(fitted, at_kernel, strict=True) for record in seed]
             found.append(replace(choice, nll=sum(nlls) / len(nlls)))
     return sorted(found, key=lambda choice: choice.nll)
+
+
+def kernels_of(seeds: Sequence[Sequence[Windowed]]) -> list[int | None]:
+    """Those that all records have; the one they stand at only where there are no others."""
+    common = set.intersection(*(set(record) for seed in seeds for record in seed))
+    others = sorted(kernel for kernel in common if kernel is not None)
+    return [*others] or [None]
 
 
 def candidates(
@@ -68,12 +85,12 @@ def candidates(
     for alpha, beta in product(grid.alphas, grid.betas):
         yield Choice(kernel, alpha, beta)
     together = Logits.concat([record for seed in seeds for record in seed])
-    learned = replace(method, beta=LEARNED, spread="logits").fit(together)
+    learned = Choice(kernel, method.alpha, LEARNED).of(method).fit(together)
     yield Choice(kernel, learned.alpha, learned.beta)
 
 
 def better_settings(
-    seeds: Sequence[Sequence[Logits]], method: VarianceSmoothing, *, grid: Grid = GRID, replicates: int = REPLICATES
+    seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID, replicates: int = REPLICATES
 ) -> tuple[Choice, Interval, bool]:
     """The best other settings, their NLL less that of the method as it stands, and whether they are clearly better.
 
@@ -81,46 +98,49 @@ def better_settings(
     """
     chosen_on, told_on = ([[some(r, slice(start, None, 2)) for r in seed] for seed in seeds] for start in (0, 1))
     best = search(chosen_on, method, grid=grid)[0]
-    compared = {
-        "old": predictions_of(Choice(None, method.alpha, method.beta), method, chosen_on, told_on),
-        "new": predictions_of(best, method, chosen_on, told_on),
-    }
-    levels = [{name: by_record[i] for name, by_record in compared.items()} for i in range(len(seeds[0]))]
-    found = mean_scores(levels, ["nll"], replicates)
-    gain, before = found.difference("new", "old", "nll"), found.interval("old", "nll").value
+    gain, before = gain_of(best, method, [seed[0] for seed in chosen_on], told_on, replicates=replicates)
     return best, gain, side(gain, 0.0, wanted="below", visible=max(VISIBLE, SHARE * before)) == "for"
 
 
+def gain_of(
+    choice: Choice,
+    method: VarianceSmoothing,
+    fit_on: Sequence[Windowed],
+    told_on: Sequence[Sequence[Windowed]],
+    *,
+    replicates: int = REPLICATES,
+) -> tuple[Interval, float]:
+    """NLL of other settings less that of the method as it stands, mean over the records of each seed, and the latter.
+
+    Both are fitted on the clean record of each seed.
+    """
+    stands = Choice(None, method.alpha, method.beta)
+    compared = {
+        name: predictions_of(each, method, fit_on, told_on) for name, each in (("old", stands), ("new", choice))
+    }
+    levels = [{name: by_record[i] for name, by_record in compared.items()} for i in range(len(told_on[0]))]
+    found = mean_scores(levels, ["nll"], replicates)
+    return found.difference("new", "old", "nll"), found.interval("old", "nll").value
+
+
 def predictions_of(
-    choice: Choice, method: VarianceSmoothing, fit_on: Sequence[Sequence[Logits]], told_on: Sequence[Sequence[Logits]]
+    choice: Choice, method: VarianceSmoothing, fit_on: Sequence[Windowed], told_on: Sequence[Sequence[Windowed]]
 ) -> list[list[Scored]]:
-    """Of settings that were fitted on one half of the examples on the other: by record, then by seed."""
+    """Of settings that were fitted on one record of each seed on others of it: by record, then by seed."""
     of_seeds = []
-    for fit_records, records in zip(fit_on, told_on, strict=True):
-        fitted = choice.of(method).fit(summary(fit_records[0], choice.kernel, method.spread))
-        read = [summary(record, choice.kernel, method.spread) for record in records]
+    for clean, records in zip(fit_on, told_on, strict=True):
+        fitted = choice.of(method).fit(clean[choice.kernel])
+        read = [record[choice.kernel] for record in records]
         of_seeds.append([scored(fitted.predict_proba(record), record.labels) for record in read])
     return [list(of_record) for of_record in zip(*of_seeds, strict=True)]
 
 
-def kernels_for(seeds: Sequence[Sequence[Logits]], grid: Grid) -> list[int | None]:
-    """Those of the grid that fit the patches; none but the records' own where some keep no patches."""
-    records = [record for seed in seeds for record in seed]
-    sizes = [min(record.parts.shape[2:]) for record in records if record.parts is not None]
-    if len(sizes) < len(records):
-        return [None]
-    return [kernel for kernel in grid.kernels if kernel < min(sizes)] or [None]
-
-
-def summary(record: Logits, kernel: int | None, spread: str) -> Logits:
-    """A record whose sigma is the spread that the method reads, over another window if one is named."""
-    if kernel is None:
-        return Logits(record.logits, sigma=record.sigma_of(spread), labels=record.labels)
-    return Logits(record.logits, sigma=sigma_bar(record.parts, kernel, spread=spread), labels=record.labels)
-
-
-def some(record: Logits, index: slice) -> Logits:
-    return Logits.from_tensors({name: values[index] for name, values in record.tensors().items()})
+def some(record: Windowed, index: slice) -> Windowed:
+    """Some of the examples."""
+    return {
+        kernel: Logits.from_tensors({name: values[index] for name, values in each.tensors().items()})
+        for kernel, each in record.items()
+    }
 
 
 def nll(method: VarianceSmoothing, record: Logits) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vbs_cli.diagnosis import Diagnosis, Records, diagnosed
+from vbs_cli.diagnosis import Diagnosis, Records, diagnosed, windowed
+from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods.variance import VarianceSmoothing
@@ -63,23 +64,25 @@ def diagnose(job: Job, noises: Sequence[str]) -> Diagnosis:
     method = job.methods[METHOD]
     assert isinstance(method, VarianceSmoothing)
     with threads(1), job.progress.task("diagnosis", 1) as task:
-        found = diagnosed([records_of(job, [p for p in every if p.seed == seed]) for seed in job.seeds], method)
+        seeds = [records_of(job, [p for p in every if p.seed == seed], method.spread) for seed in job.seeds]
+        found = diagnosed(seeds, method)
         task.advance(1)
         task.note(f"{len(found.findings)} findings")
     return found
 
 
-def records_of(job: Job, of_seed: Sequence[Pass]) -> Records:
-    """The records of one network; test data need no patches."""
-    read = {p: caches.load(job, p) for p in of_seed}
-    test = {p: replace(record, parts=None) for p, record in read.items() if p.split == "test"}
+def records_of(job: Job, of_seed: Sequence[Pass], spread: str) -> Records:
+    """The records of one network, the validation data first; the patches of one are in memory at a time."""
     noisy: dict[str, list[tuple[float, Logits]]] = {}
-    for p, record in test.items():
-        if not p.clean:
+    clean: dict[str, Logits] = {}
+    validation: list[Windowed] = []
+    for p in of_seed:
+        record = caches.load(job, p)
+        if p.split == "val":
+            validation.append(windowed(record, spread))
+        record = replace(record, parts=None)
+        if p.clean:
+            clean[p.split] = record
+        elif p.split == "test":
             noisy.setdefault(p.noise, []).append((p.level, record))
-    return Records(
-        val=next(record for p, record in read.items() if p.split == "val" and p.clean),
-        clean=next(record for p, record in test.items() if p.clean),
-        noisy=noisy,
-        noisy_val=[record for p, record in read.items() if p.split == "val" and not p.clean],
-    )
+    return Records(clean["val"], clean["test"], noisy, validation)
