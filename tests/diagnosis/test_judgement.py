@@ -66,7 +66,10 @@ def test_a_cost_on_clean_data_is_told():
 def test_worse_scores_than_one_temperature_for_all_do_not_fit():
     found = verdict(place("a", **{**GOOD, "nll_temperature": "against"}))
     assert found.verdict == "does-not-fit"
-    assert "scores are worse" in found.advice
+    assert "other predictions are better under a noise" in found.advice
+    assert "one temperature for all does better" in found.advice
+    harmed = verdict(place("a", **{**GOOD, "nll_conventional": "against"}))
+    assert "worse than without it" in harmed.advice
 
 
 def test_a_temperature_that_does_harm_under_noise_is_told_where_it_is_the_way_out():

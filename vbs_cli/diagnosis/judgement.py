@@ -9,7 +9,7 @@ from vbs_cli.diagnosis.base import CLEAN, VALIDATION, Diagnosis, Finding, Speaks
 from vbs_cli.diagnosis.search import Choice
 
 # What became of the method under a noise. "idle": no more errors, so nothing to tell; "rises": sigma_bar does, and no
-# difference shows; "harms": it does, and the scores are worse than without smoothing or with one temperature for all.
+# difference shows; "harms": it does, and scores are worse than without smoothing or than with one temperature for all.
 State = Literal["idle", "falls", "dips", "flat", "harms", "rises", "helps"]
 ASTRAY: tuple[State, ...] = ("falls", "dips", "flat")
 By = Mapping[str, Finding]  # question -> finding, at one place
@@ -72,11 +72,7 @@ def unfit(clean: By, states: Mapping[str, State]) -> str:
     if not {"helps", "rises"} & set(states.values()):
         off, worse = ([n for n, word in states.items() if word in some] for some in (ASTRAY, ("harms",)))
         reasons = [f"sigma_bar does not rise with the errors under {listed(off)} noise"] if off else []
-        reasons += (
-            [f"scores are worse than without it, or than with one temperature for all, under {listed(worse)} noise"]
-            if worse
-            else []
-        )
+        reasons += [f"other predictions are better under {listed(worse)} noise"] if worse else []
         return listed(reasons)
     if "helps" not in states.values() and effect(clean, "conventional") != "for":
         return "no score is better than without it, on clean data or under noise"
@@ -98,12 +94,14 @@ def sentence(noise: str, found: By, word: State) -> str:
     goes = f"sigma_bar goes to {told(found['sigma_ratio'])} times its clean value"
     errors = f"the error rate rises by {told(found['error_gain'])}"
     nll = f"NLL {told(found['nll_conventional'], '+.3f')} against conventional"
+    harmed = effect(found, "conventional") == "against"
+    worse = "scores are worse than without it" if harmed else "one temperature for all does better"
     happened = {
         "idle": "errors do not rise, so it tells nothing",
         "falls": f"{goes} while {errors}, the wrong way (rank correlation {told(found['rank_correlation'])})",
         "dips": f"sigma_bar dips to {told(found['sigma_lowest'])} times its clean value while {errors}",
         "flat": f"sigma_bar does not rise: {goes} while {errors}",
-        "harms": f"{goes} as {errors}, but scores are worse: {nll}, "
+        "harms": f"{goes} as {errors}, but {worse}: {nll}, "
         f"{told(found['nll_temperature'], '+.3f')} against temperature scaling",
         "rises": f"{goes} as {errors}; no score shows a difference: {nll}",
         "helps": f"{goes} as {errors}: {nll}",
