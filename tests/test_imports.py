@@ -17,6 +17,7 @@ LAYERS = [
     {"locks", "crews"},
     {"logits", "settings"},
     {"methods", "metrics"},
+    {"diagnosis"},
     {"data"},
     {"models"},
     {"forward"},
@@ -26,7 +27,7 @@ LAYERS = [
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-PURE = {"logits", "methods", "metrics"}
+PURE = {"logits", "methods", "metrics", "diagnosis"}
 
 
 def part_of(module: str) -> str:

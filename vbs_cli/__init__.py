@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from vbs_cli.diagnosis import diagnose
     from vbs_cli.logits import Logits, sigma_bar
     from vbs_cli.methods.averaging import DeepEnsemble, MCDropout, PatchAveraging
     from vbs_cli.methods.bbq import BayesianBinning
@@ -42,6 +43,7 @@ _HOME = {
     "VarianceSmoothing": "vbs_cli.methods.variance",
     "VectorScaling": "vbs_cli.methods.vector",
     "bootstrap": "vbs_cli.metrics",
+    "diagnose": "vbs_cli.diagnosis",
     "error_detection": "vbs_cli.metrics",
     "open_run": "vbs_cli.run",
     "reliability_bins": "vbs_cli.metrics",
@@ -68,6 +70,7 @@ __all__ = [
     "VarianceSmoothing",
     "VectorScaling",
     "bootstrap",
+    "diagnose",
     "error_detection",
     "open_run",
     "reliability_bins",

@@ -25,6 +25,7 @@ from vbs_cli.progress import Progress, Task
 PLAIN_WIDTH = 120  # of tables where there is no terminal to fit
 PLAIN_EVERY = 10.0  # seconds between two progress lines where there is no terminal, at first
 PLAIN_SHARE = 0.05  # of the time gone, which they wait later on
+More = str | Sequence[Mapping[str, Any]]  # what a result has beside its rows: a word, or rows too
 # Signs and what stands for them where the output's encoding lacks one of their line.
 SIGNS = (("±", ("+-",)), ("→", ("->",)), ("▁▂▃▄▅▆▇█", tuple(".:-=+*#@")))
 
@@ -46,12 +47,13 @@ class Console:
         command: str,
         rows: Sequence[Mapping[str, Any]],
         *renderables: Any,
-        more: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        more: Mapping[str, More] | None = None,
     ) -> None:
-        """The result of a command: the rows (and `more` rows under names of their own) with --json, else the rest."""
+        """The result of a command: the rows (and `more`, by name) with --json, else the rest."""
         if self.json:
-            tables = {"rows": rows, **(more or {})}
-            result = {"schema": 1, "command": command, **{name: [plain(r) for r in t] for name, t in tables.items()}}
+            named: dict[str, More] = {"rows": rows, **(more or {})}
+            values = {name: v if isinstance(v, str) else [plain(row) for row in v] for name, v in named.items()}
+            result = {"schema": 1, "command": command, **values}
             sys.stdout.write(json.dumps(result, allow_nan=False) + "\n")
             return
         for renderable in renderables:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vbs_cli.cli.auto import Auto, AutoNoise, calibrate_by_data
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
 from vbs_cli.cli.tables import cell, number, show_metrics, show_study
 from vbs_cli.console import table
@@ -161,7 +162,7 @@ def work(
     network: Annotated[str, typer.Argument(help="Seed and network, e.g. 3/dropout.")],
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="train, val, test, noises or gaussian@0.5 (default: all of the run's)."),
+        typer.Argument(help="train, val, test, noises or gaussian@0.5, val:gaussian@0.5 (default: all of the run's)."),
     ] = None,
 ) -> None:
     """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""
@@ -180,13 +181,27 @@ def work(
     "calibrate",
     "vbs calibrate",
     "vbs calibrate --methods conventional,vbs --beta q75",
+    "vbs calibrate --auto --auto-noise speckle",
     settings=METHODS,
     options=NETWORKS,
 )
-def calibrate(shell: Shell, alpha: Alpha = None, beta: Beta = None, option: Options = None) -> None:
+def calibrate(
+    shell: Shell,
+    alpha: Alpha = None,
+    beta: Beta = None,
+    option: Options = None,
+    auto: Auto = False,
+    auto_noise: AutoNoise = None,
+) -> None:
     """Fit the methods of every seed on its validation logits."""
     from vbs_cli.stages import calibrate as stage
 
+    if auto:
+        if any(value is not None for value in (alpha, beta, shell.flags["kernel"])):
+            raise InvalidInput("--auto chooses kernel, alpha and beta", hint="leave them out, or --auto")
+        return calibrate_by_data(shell, auto_noise, method_options(None, None, option or ()))
+    if auto_noise is not None:
+        raise InvalidInput("--auto-noise is for --auto", hint="add --auto")
     with shell.job(options=method_options(alpha, beta, option or ())) as job:
         if shell.dry_run:
             return shell.plan(job, [stage.target(job)])

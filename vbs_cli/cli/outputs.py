@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from vbs_cli.cli.commands import TRAINING, Markdown, app
-from vbs_cli.cli.shell import Shell, command
-from vbs_cli.cli.tables import cell, shaper
+from vbs_cli.cli.commands import TRAINING, Markdown, Noises, app
+from vbs_cli.cli.shell import NETWORKS, Shell, command
+from vbs_cli.cli.tables import cell, shaper, show_diagnosis
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
@@ -97,6 +97,23 @@ def report(
     if shell.dry_run:
         return shell.show(rows, table(["artifact", "state", "why"], [list(row.values()) for row in rows]))
     shell.show(rows, *(row["path"] for row in rows))
+
+
+@command(
+    app, "diagnose", "vbs diagnose", "vbs diagnose --noise gaussian --noise salt-and-pepper --json", options=NETWORKS
+)
+def diagnose(shell: Shell, noise: Noises = None) -> None:
+    """Tell whether variance-based smoothing fits the network and its data, and what speaks for and against it."""
+    from vbs_cli.stages import caches
+    from vbs_cli.stages import diagnose as stage
+    from vbs_cli.stages.sweep import chosen_noises
+
+    with shell.job() as job:
+        job, noises = stage.with_method(job), chosen_noises(job, noise)
+        if shell.dry_run:
+            return shell.plan(job, caches.targets(job, stage.passes(job, noises)))
+        found = stage.diagnose(job, noises)
+    show_diagnosis(shell, found)
 
 
 @command(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vbs_cli.console import Console, table
+from vbs_cli.console import Console, More, table
 from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.settings import GIVEN, PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
 
@@ -201,7 +201,7 @@ class Shell:
         self,
         rows: Sequence[Mapping[str, Any]],
         *renderables: Any,
-        more: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        more: Mapping[str, More] | None = None,
     ) -> None:
         self.console.show(self.command, rows, *renderables, more=more)
 

@@ -14,6 +14,9 @@ from vbs_cli.files import told_size
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vbs_cli.diagnosis import Diagnosis
+    from vbs_cli.stages.auto import Chosen
+
 LEGEND = """\
 ±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
 by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
@@ -25,6 +28,11 @@ LEVEL_LEGEND = """\
 means over seeds from the first level to the last, whose values stand behind; methods share the scale of their noise"""
 RELIABILITY_LEGEND = """\
 each bar a bin of confidence, from 0 to 1: its accuracy, from 0 to 1, and its examples, on a logarithmic scale"""
+
+DIAGNOSIS_LEGEND = """\
+low, high: 95 % interval over examples and seeds, paired where methods or levels are compared; scores and shares under
+a noise are means over its levels; beside: what the value is held against, such as chance or the clean value
+speaks: for the method, against it, or neither"""
 
 
 def cell(name: str, value: Any) -> str:
@@ -129,3 +137,36 @@ def heading(condition: str, metrics: pd.DataFrame) -> str:
     counted = f"{seeds} seed{'s' if seeds > 1 else ''}" if (metrics["seed"] >= 0).any() else "all seeds together"
     origin = f"{counted}, {metrics['source'].iloc[0]}"
     return f"[bold]{escape(condition)}[/], {escape(origin)}"
+
+
+def show_diagnosis(shell: Shell, found: Diagnosis) -> None:
+    """The verdict, what it rests on, and what to do."""
+    from vbs_cli.diagnosis.base import QUESTIONS
+
+    lines = [
+        [f.noise, QUESTIONS[f.question], *(f"{v:.3f}" for v in (f.value, f.low, f.high, f.reference)), f.speaks]
+        for f in found.findings
+    ]
+    columns = ["data", "question", "value", "low", "high", "beside", "speaks"]
+    shown = [table(columns, lines), DIAGNOSIS_LEGEND, f"\n[bold]{found.verdict}[/]: {escape(found.advice)}"]
+    more = {"verdict": found.verdict, "advice": found.advice}
+    shell.show([vars(f) for f in found.findings], *shown, more=more)
+
+
+def show_chosen(shell: Shell, chosen: Chosen, fitted: list[dict[str, Any]]) -> None:
+    """The best settings that were tried, what they do under noises that had no say, and what was fitted with them."""
+    at = " and ".join(f"{level:.2f}" for level in chosen.levels)
+    names = ", ".join(str(row["noise"]) for row in chosen.held_out) or "no other noise"
+    held_out = [
+        [row["noise"], f"{row['before']:.4f}", *(f"{row[key]:+.4f}" for key in ("value", "low", "high"))]
+        for row in chosen.held_out
+    ]
+    shown: list[Any] = [
+        f"[bold]chosen by NLL[/] on validation data, clean and under {escape(chosen.noise)} noise at {at}; "
+        f"held out: {escape(names)}, and the test data",
+        table(["kernel", "alpha", "beta", "nll"], [[number(v) for v in row.values()] for row in chosen.rows]),
+        *(["", table(["held out", "nll before", "change", "low", "high"], held_out)] if held_out else []),
+        f"\n{escape(str(chosen.best))} is now a setting of the run",
+        table(["seed", "method", "parameter", "value"], [[number(v) for v in row.values()] for row in fitted]),
+    ]
+    shell.show(fitted, *shown, more={"tried": chosen.rows, "held_out": chosen.held_out})

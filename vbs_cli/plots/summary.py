@@ -152,7 +152,11 @@ def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
 
 def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:
     """So many levels of a sweep, evenly from its first to its last."""
-    levels = sorted(float(level) for level in rows["level"].unique())
+    return evenly(sorted(float(level) for level in rows["level"].unique()), count)
+
+
+def evenly(levels: Sequence[float], count: int) -> list[float]:
+    """So many of some levels in order, the first and the last among them."""
     last = len(levels) - 1
     return [levels[i] for i in dict.fromkeys(round(last * k / (count - 1)) for k in range(count))]
 

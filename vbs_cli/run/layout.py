@@ -49,7 +49,9 @@ def training(seed: int, model: str) -> str:
 
 
 def logits(seed: int, model: str, split: str, noise: str = CLEAN, level: float = 0.0) -> str:
-    return f"logits/seed-{seed}/{model}/{split if noise == CLEAN else f'{noise}-{level_label(level)}'}.safetensors"
+    noisy = f"{noise}-{level_label(level)}"
+    name = split if noise == CLEAN else noisy if split == "test" else f"{split}-{noisy}"
+    return f"logits/seed-{seed}/{model}/{name}.safetensors"
 
 
 def export(dataset: str, seed: int, method: str, suffix: str) -> str:

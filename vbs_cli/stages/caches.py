@@ -24,6 +24,7 @@ from vbs_cli.stages.train import network, trained_network, weights_name
 
 SPREAD_SETTINGS = ("kernel", "spreads")  # those that can be changed where the parts were kept
 AT = "@"  # between a noise and its level
+VALIDATION = "val:"  # before a noise that the validation data pass under
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,15 @@ class Pass:
 
     @property
     def word(self) -> str:
-        """What `vbs work` calls it: "test", "gaussian@0.5"."""
-        return self.split if self.clean else f"{self.noise}{AT}{self.level!r}"
+        """What `vbs work` calls it: "test", "gaussian@0.5", "val:gaussian@0.5"."""
+        of = VALIDATION if self.split == "val" else ""
+        return self.split if self.clean else f"{of}{self.noise}{AT}{self.level!r}"
 
     @property
     def title(self) -> str:
-        return self.split if self.clean else f"{self.noise} {self.level:.2f}"
+        if self.clean:
+            return self.split
+        return f"{'val ' if self.split == 'val' else ''}{self.noise} {self.level:.2f}"
 
 
 def recipe(job: Job, p: Pass) -> Recipe:
@@ -86,15 +90,16 @@ def passes_named(job: Job, seed: int, role: str, word: str) -> list[Pass]:
     """What a word asks of a network: a split, a noise at one level ("gaussian@0.5"), or at all of the settings'."""
     if word in ("val", "test"):
         return [Pass(seed, role, word)]
-    noise, _, level = word.partition(AT)
+    split = "val" if word.startswith(VALIDATION) else "test"
+    noise, _, level = word.removeprefix(VALIDATION).partition(AT)
     levels = [float(level)] if level else job.run.settings.level_values()
-    return [Pass(seed, role, "test", noise, each) for each in levels if each > 0]
+    return [Pass(seed, role, split, noise, each) for each in levels if each > 0]
 
 
 def words(job: Job, passes: Sequence[Pass]) -> tuple[str, ...]:
     """The words that ask for passes of one network, the shorter form where it says the same."""
     asked = {p.word: p.word for p in passes}
-    for noise in {p.noise for p in passes if not p.clean}:
+    for noise in {p.noise for p in passes if not p.clean and p.split == "test"}:
         every = [p.word for p in passes_named(job, passes[0].seed, passes[0].role, noise)]
         if all(word in asked for word in every):
             asked |= dict.fromkeys(every, noise)
@@ -102,7 +107,7 @@ def words(job: Job, passes: Sequence[Pass]) -> tuple[str, ...]:
 
 
 def is_noise_at_level(word: str) -> bool:
-    noise, at, level = word.partition(AT)
+    noise, at, level = word.removeprefix(VALIDATION).partition(AT)
     try:
         return noise in NOISES and bool(at) and 0 < float(level) < math.inf
     except ValueError:
@@ -180,10 +185,11 @@ def run_walk(job: Job, model: nn.Module, split: Split, passes: Sequence[Pass], k
 def keeps_parts(job: Job, p: Pass) -> bool:
     """Whether a pass leaves all its parts, so that the kernel can be changed without the network.
 
-    The clean splits do; a level of noise does on request, and goes on doing so.
+    The clean splits do, and noisy validation data, on which settings are chosen; a level of noise of the test data
+    does on request, and goes on doing so.
     """
     entry = job.run.store.entries.get(p.name)
-    return p.clean or job.keep_patches or (entry is not None and "parts" in entry.settings)
+    return p.clean or p.split == "val" or job.keep_patches or (entry is not None and "parts" in entry.settings)
 
 
 def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:

@@ -1,0 +1,108 @@
+"""The verdict as a function of findings alone."""
+
+from itertools import chain
+
+import pytest
+
+from vbs_cli.diagnosis.base import QUESTIONS, Finding, side
+from vbs_cli.diagnosis.judgement import judge, state
+from vbs_cli.diagnosis.search import Choice
+from vbs_cli.metrics import Interval
+
+GOOD = {"rank_correlation": "for", "sigma_ratio": "for", "nll_conventional": "for", "nll_temperature": "for"}
+
+
+def place(noise, errors_rise=True, **speaks):
+    """A finding for every question, neutral where nothing else is said."""
+    low = 0.1 if errors_rise else -0.1
+    return [
+        Finding(question, noise, 0.2, low if question == "error_gain" else -0.1, 0.3, speaks.get(question, "neutral"))
+        for question in QUESTIONS
+    ]
+
+
+def verdict(*noises, better=None, **clean):
+    return judge([*place("clean", **{"patch_accuracy": "for", **clean}), *chain(*noises)], better)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "helps"),
+        ({"errors_rise": False, "sigma_ratio": "against"}, "idle"),
+        ({"sigma_ratio": "against"}, "falls"),
+        ({"rank_correlation": "against"}, "falls"),
+        ({"sigma_lowest": "against"}, "dips"),
+        ({"sigma_ratio": "neutral"}, "flat"),
+        ({"nll_conventional": "against", "ece_conventional": "for"}, "harms"),
+        ({"nll_temperature": "against"}, "harms"),
+        ({"nll_temperature": "neutral", "ece_temperature": "against"}, "harms"),
+        ({"nll_conventional": "neutral"}, "rises"),
+        ({"nll_conventional": "neutral", "ece_conventional": "for"}, "helps"),
+    ],
+)
+def test_what_became_of_the_method_under_a_noise(changed, expected):
+    found = {finding.question: finding for finding in place("n", **{**GOOD, **changed})}
+    assert state(found) == expected
+
+
+def test_one_noise_that_helps_and_none_that_fails_fits():
+    unmoved = {**GOOD, "nll_conventional": "neutral"}
+    assert verdict(place("a", **GOOD), place("b", **unmoved)).verdict == "fits"
+
+
+def test_a_rising_spread_that_changes_no_score_fits_only_if_clean_scores_gain():
+    unmoved = place("a", **{**GOOD, "nll_conventional": "neutral"})
+    assert verdict(unmoved).verdict == "does-not-fit"
+    assert verdict(unmoved, ece_conventional="for").verdict == "fits"
+
+
+def test_a_cost_on_clean_data_is_told():
+    found = verdict(place("a", **GOOD), nll_conventional="against")
+    assert found.verdict == "fits-with-settings"
+    assert "costs something on clean data" in found.advice
+
+
+def test_worse_scores_than_one_temperature_for_all_do_not_fit():
+    found = verdict(place("a", **{**GOOD, "nll_temperature": "against"}))
+    assert found.verdict == "does-not-fit"
+    assert "other predictions are better under a noise" in found.advice
+    assert "one temperature for all does better" in found.advice
+    harmed = verdict(place("a", **{**GOOD, "nll_conventional": "against"}))
+    assert "worse than without it" in harmed.advice
+
+
+def test_a_temperature_that_does_harm_under_noise_is_told_where_it_is_the_way_out():
+    harm = Finding("temperature_nll", "a", 0.2, 0.1, 0.3)
+    falling = [f for f in place("a", **{**GOOD, "sigma_ratio": "against"}) if f.question != harm.question]
+    assert "under a noise it is worse than none" in verdict([*falling, harm]).advice
+
+
+def test_a_spread_that_misleads_on_clean_data_is_told():
+    found = verdict(place("a", **GOOD), auroc_sigma="against")
+    assert found.verdict == "fits"
+    assert "larger where predictions are right" in found.advice
+
+
+def test_better_settings_never_save_a_spread_that_falls():
+    better = Choice(kernel=5, alpha=2.0, beta="q75")
+    assert verdict(place("a", **GOOD), better=better).verdict == "fits-with-settings"
+    assert "kernel 5, alpha 2, beta q75" in verdict(place("a", **GOOD), better=better).advice
+    assert verdict(place("a", **{**GOOD, "sigma_ratio": "against"}), better=better).verdict == "does-not-fit"
+
+
+def test_clean_gains_never_save_a_spread_that_falls():
+    falling = place("a", **{**GOOD, "rank_correlation": "against"})
+    assert verdict(falling, nll_conventional="for", ece_conventional="for").verdict == "does-not-fit"
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [((0.2, 0.1, 0.3), "for"), ((-0.2, -0.3, -0.1), "against"), ((0.2, -0.1, 0.3), "neutral")],
+)
+def test_an_interval_speaks_where_it_lies_on_one_side(interval, expected):
+    assert side(Interval(*interval), 0.0, wanted="above") == expected
+    opposite = {"for": "against", "against": "for"}.get(expected, expected)
+    assert side(Interval(*interval), 0.0, wanted="below") == opposite
+    assert side(Interval(*interval), 0.0, wanted="above", visible=0.21) == "neutral"
+    assert side(Interval(float("nan"), float("nan"), float("nan")), 0.0, wanted="above") == "neutral"

@@ -1,0 +1,35 @@
+"""`vbs calibrate --auto`: its flags, and the two steps that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from vbs_cli.cli.shell import Shell
+from vbs_cli.cli.tables import show_chosen
+
+Auto = Annotated[bool, typer.Option("--auto", help="Choose kernel, alpha and beta by validation data.")]
+AutoNoise = Annotated[
+    str | None,
+    typer.Option(help="Noise to choose them under, beside none (default: the run's first).", show_default=False),
+]
+
+
+def calibrate_by_data(shell: Shell, noise: str | None, options: dict[str, dict[str, Any]] | None) -> None:
+    """Choose kernel, alpha and beta by validation data, save them in the run, and fit its methods with them."""
+    from vbs_cli.stages import auto, caches
+    from vbs_cli.stages import calibrate as stage
+    from vbs_cli.stages.diagnose import with_method
+    from vbs_cli.stages.sweep import chosen_noises
+
+    with shell.job(options=options) as job:
+        job, name = with_method(job), chosen_noises(job, [noise] if noise else None)[0]
+        if shell.dry_run:
+            wanted = [p for some in auto.passes(job, name).values() for p in some]
+            return shell.plan(job, [*caches.targets(job, wanted), stage.target(job)])
+        chosen = auto.choose(job, name)
+    with replace(shell, force=False).job(**chosen.settings) as job:
+        fitted = stage.rows(stage.calibrate(job))
+    show_chosen(shell, chosen, fitted)

@@ -1,0 +1,18 @@
+"""Whether variance-based smoothing fits a model and its data: records -> findings -> a verdict. Pure."""
+
+from vbs_cli.diagnosis.base import Diagnosis, Finding, Records
+from vbs_cli.diagnosis.diagnose import diagnose, diagnosed
+from vbs_cli.diagnosis.search import Choice, Grid, gain_of, search, windowed
+
+__all__ = [
+    "Choice",
+    "Diagnosis",
+    "Finding",
+    "Grid",
+    "Records",
+    "diagnose",
+    "diagnosed",
+    "gain_of",
+    "search",
+    "windowed",
+]

@@ -1,0 +1,95 @@
+"""What a diagnosis is made from and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import Logits
+from vbs_cli.metrics import Interval
+
+Speaks = Literal["for", "against", "neutral"]
+Word = Literal["fits", "fits-with-settings", "does-not-fit"]
+# A record by the kernel of its sigma, without its patches; under None as it stands.
+Windowed = Mapping[int | None, Logits]
+
+CLEAN, VALIDATION = "clean", "validation"  # where a finding was made, if not under a noise
+# What is asked, by the name that the rows have, in the order of the table.
+QUESTIONS = {
+    "patch_accuracy": "accuracy of single patches",
+    "auroc_sigma": "AUROC of sigma_bar for errors",
+    "error_gain": "error rate at the strongest level less clean",
+    "rank_correlation": "rank correlation of sigma_bar with the error rate",
+    "sigma_ratio": "sigma_bar at the strongest level over clean",
+    "sigma_lowest": "sigma_bar at its lowest over clean",
+    "smoothed": "share of examples smoothed",
+    "nll_conventional": "NLL less conventional",
+    "nll_temperature": "NLL less temperature scaling",
+    "ece_conventional": "ECE less conventional",
+    "ece_temperature": "ECE less temperature scaling",
+    "temperature_nll": "NLL of temperature scaling less conventional",
+    "other_settings": "NLL of the best other settings less these",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question with its 95 % interval, and whether it speaks for the method or against it."""
+
+    question: str  # of QUESTIONS
+    noise: str  # or CLEAN or VALIDATION
+    value: float
+    low: float
+    high: float
+    speaks: Speaks = "neutral"
+    reference: float = 0.0  # what the value is held against
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The verdict as a word, what to do about it in words, and what both rest on."""
+
+    verdict: Word
+    advice: str
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What one network left: of validation data, of test data, and of the same test data under growing noise."""
+
+    val: Logits
+    clean: Logits
+    noisy: Mapping[str, Sequence[tuple[float, Logits]]]  # by noise: levels above zero
+    validation: Sequence[Windowed]  # the validation data, then those under some noise, for the choice of settings
+
+    def course(self, noise: str) -> list[Logits]:
+        """From the clean data to the strongest noise."""
+        return [self.clean, *(record for _, record in sorted(self.noisy[noise], key=lambda pair: pair[0]))]
+
+
+def side(found: Interval, reference: float, *, wanted: Literal["above", "below"], visible: float = 0.0) -> Speaks:
+    """For or against where the interval lies on one side of the reference, and the value lies apart from it enough."""
+    above, below = found.low > reference, found.high < reference
+    if abs(found.value - reference) < visible or not (above or below):
+        return "neutral"
+    return "for" if above == (wanted == "above") else "against"
+
+
+def check(seeds: Sequence[Records]) -> None:
+    """Refuse what cannot be judged, or does not belong together."""
+    if not seeds:
+        raise InvalidInput("there are no records", hint="give those of at least one network")
+    if not seeds[0].noisy or not all(seeds[0].noisy.values()):
+        raise InvalidInput("there is no noise to judge by", hint="give records of the test data under growing noise")
+    first = seeds[0].clean.labels
+    for records in seeds:
+        every = [record for noise in records.noisy for record in records.course(noise)]
+        if any(record.sigma is None for record in every):
+            raise InvalidInput("a record has no sigma_bar", hint="make it with from_patches or from_members")
+        if first is None or any(r.labels is None or not torch.equal(r.labels, first) for r in every):
+            raise InvalidInput("the records are of different examples", hint="pass the same test data, with labels")

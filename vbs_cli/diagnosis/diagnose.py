@@ -1,0 +1,40 @@
+"""The way from records to a diagnosis, for one network or for several seeds of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vbs_cli.diagnosis.base import VALIDATION, Diagnosis, Finding, Records, check
+from vbs_cli.diagnosis.evidence import REPLICATES, findings
+from vbs_cli.diagnosis.judgement import judge
+from vbs_cli.diagnosis.search import better_settings, windowed
+from vbs_cli.logits import Logits
+from vbs_cli.methods.variance import VarianceSmoothing
+
+
+def diagnose(
+    record_clean: Logits,
+    noisy: Mapping[str, Sequence[tuple[float, Logits]]],
+    val: Logits,
+    *,
+    method: VarianceSmoothing | None = None,
+    noisy_val: Sequence[Logits] = (),
+    replicates: int = REPLICATES,
+) -> Diagnosis:
+    """Whether variance-based smoothing fits, given records of test data, clean and by noise as (level, record).
+
+    `val` is what methods are fitted on. Other settings are looked for on it and on `noisy_val`, the same data under
+    some noise, and other kernels too where both keep their parts.
+    """
+    method = method or VarianceSmoothing()
+    validation = [windowed(record, method.spread) for record in (val, *noisy_val)]
+    return diagnosed([Records(val, record_clean, noisy, validation)], method, replicates=replicates)
+
+
+def diagnosed(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates: int = REPLICATES) -> Diagnosis:
+    """The same for the records of several seeds on the same data: values are means over them."""
+    check(seeds)
+    found = list(findings(seeds, method, replicates=replicates))
+    best, gain, clear = better_settings([records.validation for records in seeds], method, replicates=replicates)
+    found.append(Finding("other_settings", VALIDATION, **vars(gain)))
+    return judge(found, best if clear else None)

@@ -1,0 +1,167 @@
+"""Findings: what records of one or several networks say for and against the method, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from vbs_cli.diagnosis.base import CLEAN, Finding, Records, Speaks, side
+from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import Logits
+from vbs_cli.methods.base import TemperatureMethod, need_labels
+from vbs_cli.methods.conventional import Conventional
+from vbs_cli.methods.temperature import TemperatureScaling
+from vbs_cli.methods.variance import VarianceSmoothing
+from vbs_cli.metrics import Bootstrap, Interval, Scored, bootstrap, scored
+from vbs_cli.metrics.bootstrap import example_weights, seed_shares
+from vbs_cli.metrics.proxy import over_levels, rank_correlation
+from vbs_cli.seeding import generator
+
+REPLICATES = 400
+SMOOTHED, OTHERS = "vbs", ("conventional", "temperature")
+SCORES = ("nll", "ece")
+VISIBLE = 0.001  # a smaller difference of scores counts as none,
+SHARE = 0.01  # and so does one below this share of the score itself
+DIP = 0.9  # of the clean sigma_bar: only a fall below this share of it is a dip
+Fitted = Mapping[str, TemperatureMethod]
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """The sample itself and R replicates of it: how often each example counts, and how much each seed."""
+
+    draws: Sequence[Tensor]  # (B, N) each, 1 + R rows in all
+    shares: Tensor  # (1 + R, seeds)
+
+    @classmethod
+    def drawn(cls, examples: int, seeds: int, replicates: int) -> Self:
+        rng = torch.Generator().manual_seed(0)
+        sample = torch.ones(1, examples, dtype=torch.float64)
+        shares = seed_shares(seeds, replicates, generator("bootstrap", "seeds", 0))
+        return cls([sample, *example_weights(examples, replicates, rng)], shares)
+
+    def of_seeds(self, columns: Sequence[Tensor]) -> Tensor:
+        """Mean over seeds: (1 + R, ...) each -> (1 + R, ...)."""
+        stacked = torch.stack(list(columns), -1)
+        return (stacked * self.shares.view(len(stacked), *(1 for _ in stacked.shape[1:-1]), -1)).sum(-1)
+
+    def means(self, values: Sequence[Tensor]) -> Tensor:
+        """Mean over examples and seeds at each level: (L, N) of each seed -> (1 + R, L)."""
+        return self.of_seeds([over_levels(each, self.draws) for each in values])
+
+
+def findings(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates: int = REPLICATES) -> Iterator[Finding]:
+    """All but the one on other settings: of the clean data first, then noise by noise."""
+    resamples = Resamples.drawn(len(seeds[0].clean), len(seeds), replicates)
+    fitted: list[Fitted] = [
+        {"conventional": Conventional(), "temperature": TemperatureScaling().fit(r.val), SMOOTHED: method.fit(r.val)}
+        for r in seeds
+    ]
+    clean = [records.clean for records in seeds]
+    yield patch_accuracy(clean, resamples)
+    yield auroc_of_sigma(clean, method, replicates)
+    yield share_smoothed(CLEAN, [[record] for record in clean], fitted, resamples)
+    yield from score_differences(CLEAN, [clean], fitted, replicates)
+    for noise in seeds[0].noisy:
+        courses = [records.course(noise) for records in seeds]
+        yield from sigma_findings(noise, courses, method, resamples)
+        yield share_smoothed(noise, courses, fitted, resamples)
+        yield from score_differences(noise, list(zip(*courses, strict=True))[1:], fitted, replicates)
+
+
+def patch_accuracy(clean: Sequence[Logits], resamples: Resamples) -> Finding:
+    """Patches that know no more than chance cannot disagree about anything that matters."""
+    parts = [record.part_accuracy for record in clean]
+    if any(part is None for part in parts):
+        raise InvalidInput("a record has no accuracy of its parts", hint="make it with from_patches, with labels")
+    found = interval(resamples.means([part.double()[None] for part in parts if part is not None])[:, 0])
+    chance = 1 / clean[0].classes
+    speaks: Speaks = "for" if found.low > chance else "against"
+    return Finding("patch_accuracy", CLEAN, **vars(found), speaks=speaks, reference=chance)
+
+
+def auroc_of_sigma(clean: Sequence[Logits], method: VarianceSmoothing, replicates: int) -> Finding:
+    """Among clean predictions, whether the wrong ones have the larger spread; NaN without errors."""
+    cells = [scored(Conventional().predict_proba(r), r.labels, sigma=r.sigma_of(method.spread)) for r in clean]
+    found = bootstrap({SMOOTHED: cells}, metrics=["auroc_sigma"], replicates=replicates)
+    auroc = found.interval(SMOOTHED, "auroc_sigma")
+    return Finding("auroc_sigma", CLEAN, **vars(auroc), speaks=side(auroc, 0.5, wanted="above"), reference=0.5)
+
+
+def sigma_findings(
+    noise: str, courses: Sequence[Sequence[Logits]], method: VarianceSmoothing, resamples: Resamples
+) -> Iterator[Finding]:
+    """Where sigma_bar goes while a noise makes predictions wrong."""
+    of_seeds = [torch.stack([r.sigma_of(method.spread).double() for r in course]) for course in courses]
+    wrong = [torch.stack([errors(r) for r in course]) for course in courses]
+    pairs = [[over_levels(each, resamples.draws) for each in pair] for pair in zip(of_seeds, wrong, strict=True)]
+    error, sigma = resamples.means(wrong), resamples.means(of_seeds)
+    gain = interval(error[:, -1] - error[:, 0])
+    correlation = interval(resamples.of_seeds([rank_correlation(*pair) for pair in pairs]))
+    strongest = interval(sigma[:, -1] / sigma[:, 0])
+    lowest = interval(sigma[:, 1:].min(1).values / sigma[:, 0])
+    dips: Speaks = "against" if lowest.high < 1 and lowest.value < DIP else "neutral"
+    yield Finding("error_gain", noise, **vars(gain))
+    yield Finding("rank_correlation", noise, **vars(correlation), speaks=side(correlation, 0.0, wanted="above"))
+    speaks = side(strongest, 1.0, wanted="above")
+    yield Finding("sigma_ratio", noise, **vars(strongest), speaks=speaks, reference=1.0)
+    yield Finding("sigma_lowest", noise, **vars(lowest), speaks=dips, reference=1.0)
+
+
+def share_smoothed(
+    noise: str, courses: Sequence[Sequence[Logits]], fitted: Sequence[Fitted], resamples: Resamples
+) -> Finding:
+    """How many examples get a temperature above one, over the levels of a noise; held against the clean share."""
+    hot = [
+        torch.stack([(of_seed[SMOOTHED].temperature(r) > 1).double() for r in course])
+        for course, of_seed in zip(courses, fitted, strict=True)
+    ]
+    shares = resamples.means(hot)
+    if noise == CLEAN:
+        return Finding("smoothed", CLEAN, **vars(interval(shares[:, 0])))
+    under = shares[:, 1:].mean(1)
+    speaks = side(interval(under - shares[:, 0]), 0.0, wanted="above")
+    return Finding("smoothed", noise, **vars(interval(under)), speaks=speaks, reference=float(shares[0, 0]))
+
+
+def score_differences(
+    noise: str, levels: Sequence[Sequence[Logits]], fitted: Sequence[Fitted], replicates: int
+) -> Iterator[Finding]:
+    """NLL and ECE less those of the other methods, mean over levels that each have a record per seed."""
+    found = mean_scores([predictions(level, fitted) for level in levels], SCORES, replicates)
+    for score in SCORES:
+        for other in OTHERS:
+            difference = found.difference(SMOOTHED, other, score)
+            visible = max(VISIBLE, SHARE * found.interval(other, score).value)
+            speaks = side(difference, 0.0, wanted="below", visible=visible)
+            yield Finding(f"{score}_{other}", noise, **vars(difference), speaks=speaks)
+    yield Finding("temperature_nll", noise, **vars(found.difference("temperature", "conventional", "nll")))
+
+
+def predictions(level: Sequence[Logits], fitted: Sequence[Fitted]) -> dict[str, list[Scored]]:
+    """Of each method, on the record of each seed."""
+    pairs = list(zip(level, fitted, strict=True))
+    return {
+        name: [scored(of_seed[name].predict_proba(record), record.labels) for record, of_seed in pairs]
+        for name in fitted[0]
+    }
+
+
+def mean_scores(levels: Sequence[Mapping[str, Sequence[Scored]]], metrics: Sequence[str], replicates: int) -> Bootstrap:
+    """Metrics of the methods, mean over levels; all levels are drawn the same examples and seeds."""
+    drawn = [bootstrap(level, metrics=metrics, replicates=replicates).columns for level in levels]
+    return Bootstrap({key: torch.stack([each[key] for each in drawn]).mean(0) for key in drawn[0]})
+
+
+def errors(record: Logits) -> Tensor:
+    """1 where the prediction is wrong: (N,)."""
+    return record.logits.argmax(1).ne(need_labels(record)).double()
+
+
+def interval(column: Tensor) -> Interval:
+    """Of a quantity on the sample and its replicates, (1 + R,)."""
+    return Bootstrap({("", ""): column}).interval("", "")

@@ -1,0 +1,138 @@
+"""Findings -> a verdict. What decides is where sigma_bar goes as errors rise; scores tell whether that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from vbs_cli.diagnosis.base import CLEAN, VALIDATION, Diagnosis, Finding, Speaks
+from vbs_cli.diagnosis.search import Choice
+
+# What became of the method under a noise. "idle": no more errors, so nothing to tell; "rises": sigma_bar does, and no
+# difference shows; "harms": it does, and scores are worse than without smoothing or than with one temperature for all.
+State = Literal["idle", "falls", "dips", "flat", "harms", "rises", "helps"]
+ASTRAY: tuple[State, ...] = ("falls", "dips", "flat")
+By = Mapping[str, Finding]  # question -> finding, at one place
+METHOD = "Variance-based smoothing"
+
+
+def judge(findings: Sequence[Finding], better: Choice | None = None) -> Diagnosis:
+    """The verdict on findings, given other settings that are clearly better on validation data, if there are any.
+
+    It fits where sigma_bar rises under noise while errors do and a score improves somewhere; with settings, if that
+    holds under some of the noises only, costs something on clean data, or other settings are better; else it does not.
+    """
+    places: dict[str, dict[str, Finding]] = {}
+    for each in findings:
+        places.setdefault(each.noise, {})[each.question] = each
+    clean = places.pop(CLEAN)
+    noises = {noise: found for noise, found in places.items() if noise != VALIDATION}
+    states = {noise: state(found) for noise, found in noises.items()}
+    told = " ".join([*(sentence(noise, noises[noise], states[noise]) for noise in noises), *caveat(clean)])
+    if why := unfit(clean, states):
+        return Diagnosis("does-not-fit", f"{METHOD} does not fit: {why}. {told} {instead(clean, noises)}", findings)
+    fitting = [noise for noise, word in states.items() if word in ("helps", "rises")]
+    limits = limits_of(clean, states)
+    if better is not None:
+        limits.append(f"On validation data other settings are clearly better: {better}.")
+    if limits:
+        advice = f"{METHOD} fits under {listed(fitting)} noise, with care. {' '.join(limits)} {told}"
+        return Diagnosis("fits-with-settings", advice, findings)
+    return Diagnosis("fits", f"{METHOD} fits under {listed(fitting)} noise. {told}", findings)
+
+
+def state(found: By) -> State:
+    """What became of the method under one noise."""
+    if not found["error_gain"].low > 0:
+        return "idle"
+    if "against" in (found["rank_correlation"].speaks, found["sigma_ratio"].speaks):
+        return "falls"
+    if found["sigma_lowest"].speaks == "against":
+        return "dips"
+    if found["sigma_ratio"].speaks != "for":
+        return "flat"
+    effects = [effect(found, other) for other in ("conventional", "temperature")]
+    if "against" in effects:
+        return "harms"
+    return "helps" if effects[0] == "for" else "rises"
+
+
+def effect(found: By, other: str) -> Speaks:
+    """Better or worse than another method: by NLL, a proper score; by ECE where NLL cannot tell."""
+    by_nll = found[f"nll_{other}"].speaks
+    return found[f"ece_{other}"].speaks if by_nll == "neutral" else by_nll
+
+
+def unfit(clean: By, states: Mapping[str, State]) -> str:
+    """Why the method does not fit, or nothing."""
+    if clean["patch_accuracy"].speaks == "against":
+        return "single patches are right no more often than chance"
+    if set(states.values()) == {"idle"}:
+        return "no noise made more errors, so nothing shows that it would help"
+    if not {"helps", "rises"} & set(states.values()):
+        off, worse = ([n for n, word in states.items() if word in some] for some in (ASTRAY, ("harms",)))
+        reasons = [f"sigma_bar does not rise with the errors under {listed(off)} noise"] if off else []
+        reasons += [f"other predictions are better under {listed(worse)} noise"] if worse else []
+        return listed(reasons)
+    if "helps" not in states.values() and effect(clean, "conventional") != "for":
+        return "no score is better than without it, on clean data or under noise"
+    return ""
+
+
+def limits_of(clean: By, states: Mapping[str, State]) -> list[str]:
+    """What keeps the method from fitting as it is."""
+    wanting = [noise for noise, word in states.items() if word in (*ASTRAY, "harms")]
+    limits = [f"It does not fit under {listed(wanting)} noise: do not rely on it there."] if wanting else []
+    if effect(clean, "conventional") == "against":
+        cost = told(clean["nll_conventional"], "+.3f")
+        limits.append(f"It costs something on clean data: NLL {cost}; a beta of a higher quantile smooths less there.")
+    return limits
+
+
+def sentence(noise: str, found: By, word: State) -> str:
+    """What happened under a noise, with the numbers that decided."""
+    goes = f"sigma_bar goes to {told(found['sigma_ratio'])} times its clean value"
+    errors = f"the error rate rises by {told(found['error_gain'])}"
+    nll = f"NLL {told(found['nll_conventional'], '+.3f')} against conventional"
+    harmed = effect(found, "conventional") == "against"
+    worse = "scores are worse than without it" if harmed else "one temperature for all does better"
+    happened = {
+        "idle": "errors do not rise, so it tells nothing",
+        "falls": f"{goes} while {errors}, the wrong way (rank correlation {told(found['rank_correlation'])})",
+        "dips": f"sigma_bar dips to {told(found['sigma_lowest'])} times its clean value while {errors}",
+        "flat": f"sigma_bar does not rise: {goes} while {errors}",
+        "harms": f"{goes} as {errors}, but {worse}: {nll}, "
+        f"{told(found['nll_temperature'], '+.3f')} against temperature scaling",
+        "rises": f"{goes} as {errors}; no score shows a difference: {nll}",
+        "helps": f"{goes} as {errors}: {nll}",
+    }
+    return f"Under {noise} noise {happened[word]}."
+
+
+def caveat(clean: By) -> list[str]:
+    """What the spread does not tell even where it rises under noise."""
+    auroc = clean["auroc_sigma"]
+    if auroc.speaks != "against":
+        return []
+    return [f"On clean data sigma_bar is larger where predictions are right (AUROC {told(auroc)} for errors)."]
+
+
+def instead(clean: By, noises: Mapping[str, By]) -> str:
+    """What to use where the method does not fit; a temperature that was fitted may itself do harm."""
+    harm = clean["temperature_nll"]
+    if harm.low > 0:
+        change = told(harm, "+.3f")
+        return f"Temperature scaling does not help here either (NLL {change}): leave predictions as they are."
+    worse = [noise for noise, found in noises.items() if found["temperature_nll"].low > 0]
+    care = f", but mind that under {listed(worse)} noise it is worse than none" if worse else ""
+    return f"Use temperature scaling instead{care}."
+
+
+def told(found: Finding, form: str = ".2f") -> str:
+    """`1.56 [1.50, 1.62]`."""
+    return f"{found.value:{form}} [{found.low:{form}}, {found.high:{form}}]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

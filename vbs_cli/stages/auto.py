@@ -1,0 +1,75 @@
+"""`vbs calibrate --auto`: kernel, alpha and beta by the validation data alone, clean and under a stated noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from vbs_cli.diagnosis import Choice, gain_of, search, windowed
+from vbs_cli.diagnosis.base import Windowed
+from vbs_cli.methods.variance import VarianceSmoothing
+from vbs_cli.seeding import threads
+from vbs_cli.stages import caches, networks
+from vbs_cli.stages.base import Job
+from vbs_cli.stages.caches import Pass
+from vbs_cli.stages.diagnose import CHOSEN_AT, METHOD, clean_passes, validation_passes
+
+SHOWN = 5  # of what was tried
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was tried, best first, under which noise, and what the best does under noises that had no say."""
+
+    tried: Sequence[Choice]
+    noise: str
+    levels: Sequence[float]
+    held_out: Sequence[dict[str, Any]]  # noise, nll before, value, low and high of the change
+
+    @property
+    def best(self) -> Choice:
+        return self.tried[0]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As the run keeps them."""
+        return {"kernel": self.best.kernel, "options": {METHOD: {"alpha": self.best.alpha, "beta": self.best.beta}}}
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The best few."""
+        return [asdict(choice) for choice in self.tried[:SHOWN]]
+
+
+def passes(job: Job, noise: str) -> dict[str, list[Pass]]:
+    """Of the validation data: those that settings are chosen by, and under each held-out noise of the run."""
+    others = [name for name in job.run.settings.noises if name != noise]
+    by_noise = {name: validation_passes(job, name, CHOSEN_AT) for name in others}
+    return {noise: [*clean_passes(job, "val"), *validation_passes(job, noise, CHOSEN_AT)], **by_noise}
+
+
+def choose(job: Job, noise: str) -> Chosen:
+    """Search the grid by NLL, mean over the clean and noised validation data of all seeds. Reads no test data."""
+    wanted = passes(job, noise)
+    every = [p for some in wanted.values() for p in some]
+    networks.ensure(job, [p for p in every if not p.clean], before=[p for p in every if p.clean])
+    networks.ensure(replace(job, force=False), every, to_read=True)
+    method = job.methods[METHOD]
+    assert isinstance(method, VarianceSmoothing)
+    with threads(1), job.progress.task("choosing settings", len(wanted)) as task:
+        seeds = of_seeds(job, wanted.pop(noise), method.spread)
+        tried = search(seeds, method)
+        task.advance(1)
+        held_out = []
+        for other, some in wanted.items():
+            gain, before = gain_of(tried[0], method, [seed[0] for seed in seeds], of_seeds(job, some, method.spread))
+            held_out.append({"noise": other, "before": before, **asdict(gain)})
+            task.advance(1)
+        task.note(f"{len(tried)} tried, {noise} noise")
+    return Chosen(tried, noise, CHOSEN_AT, held_out)
+
+
+def of_seeds(job: Job, some: Sequence[Pass], spread: str) -> list[list[Windowed]]:
+    """The records of each seed by kernel; the patches of one are in memory at a time."""
+    return [[windowed(caches.load(job, p), spread) for p in some if p.seed == seed] for seed in job.seeds]

@@ -1,0 +1,88 @@
+"""`vbs diagnose`: whether variance-based smoothing fits the run's network and data, before anyone relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vbs_cli.diagnosis import Diagnosis, Records, diagnosed, windowed
+from vbs_cli.diagnosis.base import Windowed
+from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import Logits
+from vbs_cli.methods.variance import VarianceSmoothing
+from vbs_cli.plots.summary import evenly
+from vbs_cli.seeding import threads
+from vbs_cli.stages import caches, networks
+from vbs_cli.stages.base import Job
+from vbs_cli.stages.caches import Pass
+
+METHOD, MODEL = "vbs", "conventional"
+FEW = 5  # levels of a noise, none included: as many are made where there is no sweep, and read where there is one
+CHOSEN_AT = (0.25, 0.5)  # levels of the noise that settings are chosen under
+
+
+def with_method(job: Job) -> Job:
+    """The job with the method among its methods, and nothing else changed: its caches serve both."""
+    if MODEL not in job.roles:
+        raise InvalidInput("the run trains no conventional networks", hint="--methods with one of them, e.g. vbs")
+    methods = tuple(dict.fromkeys([*job.run.settings.methods, METHOD]))
+    return replace(job, run=replace(job.run, settings=replace(job.run.settings, methods=methods)))
+
+
+def clean_passes(job: Job, split: str) -> list[Pass]:
+    return [Pass(seed, MODEL, split) for seed in job.seeds]
+
+
+def noise_passes(job: Job, noise: str) -> list[Pass]:
+    """A few levels of a sweep that every seed has gone through, or those of one to be made."""
+    found: dict[float, set[int]] = {}
+    for p, state in caches.known(job):
+        if (p.role, p.noise) == (MODEL, noise) and state.stands:
+            found.setdefault(p.level, set()).add(p.seed)
+    swept = sorted(level for level, seeds in found.items() if seeds == set(job.seeds))
+    most = job.run.settings.max_level
+    levels = evenly([0.0, *swept], FEW) if len(swept) > 1 else [round(most * i / (FEW - 1), 6) for i in range(FEW)]
+    return [Pass(seed, MODEL, "test", noise, level) for seed in job.seeds for level in levels if level > 0]
+
+
+def validation_passes(job: Job, noise: str, levels: Sequence[float] = CHOSEN_AT) -> list[Pass]:
+    """The validation data under the noise that settings are chosen under."""
+    return [Pass(seed, MODEL, "val", noise, level) for seed in job.seeds for level in levels]
+
+
+def passes(job: Job, noises: Sequence[str]) -> list[Pass]:
+    """All that a diagnosis reads; settings are looked for under the first noise."""
+    clean = [p for split in networks.CLEAN for p in clean_passes(job, split)]
+    return [*clean, *validation_passes(job, noises[0]), *(p for noise in noises for p in noise_passes(job, noise))]
+
+
+def diagnose(job: Job, noises: Sequence[str]) -> Diagnosis:
+    """Pass over what is missing, then judge the records of all seeds together; the job is one `with_method`."""
+    every = passes(job, noises)
+    networks.ensure(job, [p for p in every if not p.clean], before=[p for p in every if p.clean])
+    networks.ensure(replace(job, force=False), every, to_read=True)
+    method = job.methods[METHOD]
+    assert isinstance(method, VarianceSmoothing)
+    with threads(1), job.progress.task("diagnosis", 1) as task:
+        seeds = [records_of(job, [p for p in every if p.seed == seed], method.spread) for seed in job.seeds]
+        found = diagnosed(seeds, method)
+        task.advance(1)
+        task.note(f"{len(found.findings)} findings")
+    return found
+
+
+def records_of(job: Job, of_seed: Sequence[Pass], spread: str) -> Records:
+    """The records of one network, the validation data first; the patches of one are in memory at a time."""
+    noisy: dict[str, list[tuple[float, Logits]]] = {}
+    clean: dict[str, Logits] = {}
+    validation: list[Windowed] = []
+    for p in of_seed:
+        record = caches.load(job, p)
+        if p.split == "val":
+            validation.append(windowed(record, spread))
+        record = replace(record, parts=None)
+        if p.clean:
+            clean[p.split] = record
+        elif p.split == "test":
+            noisy.setdefault(p.noise, []).append((p.level, record))
+    return Records(clean["val"], clean["test"], noisy, validation)
