@@ -7,13 +7,15 @@ inputs before anything relies on it. The spread of the patches becomes the tempe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor, fx, nn
 
+from vbs_cli.data.noise import distort, noises_for
+from vbs_cli.diagnosis import Diagnosis, diagnose
 from vbs_cli.errors import InvalidInput, is_out_of_memory
 from vbs_cli.logits import Logits, as_tensor, check_logits, spread_over
 from vbs_cli.methods.variance import MAPS, VarianceSmoothing, sigma_tilde
@@ -21,6 +23,7 @@ from vbs_cli.models.base import spelled
 from vbs_cli.models.endings import INSTEAD, Recorder, add_patches, check_commutes, find_ending, refused
 from vbs_cli.models.watching import watched
 
+LEVELS = (0.25, 0.5, 0.75, 1.0)  # of noise, to diagnose by
 Pass = Callable[["Smoothed", Tensor], tuple[Tensor, Tensor]]
 
 
@@ -52,6 +55,7 @@ class Smoothed(nn.Module):
         self.kernel = kernel
         self.rule = method
         self.checked = False
+        self.validation: Logits | None = None  # what it was fitted on, for `diagnose`
         self.register_buffer("alpha", torch.empty((), device=device_of(net)))
         self.register_buffer("beta", torch.empty((), device=device_of(net)))
         self.use(method)
@@ -73,8 +77,35 @@ class Smoothed(nn.Module):
             records.append(self.record(x, batch[1]))
         if not records:
             raise InvalidInput("there are no validation batches", hint="give fit a loader that is not empty")
-        self.use(self.method.fit(Logits.concat(records)))
+        self.validation = Logits.concat(records)
+        self.use(self.method.fit(self.validation))
         return self
+
+    @torch.no_grad()
+    def diagnose(
+        self, batches: Iterable[Any], *, noises: Sequence[str] = (), levels: Sequence[float] = LEVELS
+    ) -> Diagnosis:
+        """Whether smoothing fits this network, by test batches (inputs, labels) and the same under growing noise.
+
+        `noises` are by default all that suit the inputs. The network runs once for each noise and level.
+        """
+        if self.validation is None:
+            raise InvalidInput("there is nothing that it was fitted on", hint="call fit with a loader first")
+        clean: list[Logits] = []
+        noisy: dict[tuple[str, float], list[Logits]] = {}
+        for block, (x, labels, *_) in enumerate(batches):
+            device = device_of(self.net)
+            clean.append(self.record(x.to(device), labels))
+            for noise in noises or noises_for(tuple(x.shape[1:])):
+                for level in levels:
+                    y = distort(x, noise=noise, level=level, dataset="wrapped", split="test", block=block)
+                    noisy.setdefault((noise, level), []).append(self.record(y.to(device), labels))
+        if not clean:
+            raise InvalidInput("there are no test batches", hint="give diagnose a loader that is not empty")
+        courses: dict[str, list[tuple[float, Logits]]] = {}
+        for (noise, level), records in noisy.items():
+            courses.setdefault(noise, []).append((level, Logits.concat(records)))
+        return diagnose(Logits.concat(clean), courses, self.validation, method=self.method)
 
     def use(self, method: VarianceSmoothing) -> None:
         """Smooth by this method from now on; with a rule for beta it has yet to be fitted."""
