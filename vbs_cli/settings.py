@@ -47,6 +47,7 @@ class Settings:
     precision: str = "auto"  # of training: bfloat16 where a GPU has it; or float32, or bfloat16
     compile: bool = False  # train through torch.compile
     threads: int = 1  # of one network on a CPU; networks run side by side
+    weights: str = ""  # sha256 of the file of weights of a network that was trained elsewhere
     options: Options = field(default_factory=dict)  # of single methods, e.g. {"vbs": {"alpha": 1.0}}
 
     def __post_init__(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -182,31 +184,66 @@ def work(
     "vbs calibrate",
     "vbs calibrate --methods conventional,vbs --beta q75",
     "vbs calibrate --auto --auto-noise speckle",
-    settings=METHODS,
+    "vbs calibrate --model torchvision:resnet50 --weights my.safetensors --data my-images",
+    settings={**METHODS, "dataset": TRAINING["dataset"]},
     options=NETWORKS,
 )
 def calibrate(
     shell: Shell,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A network trained elsewhere: torchvision:NAME or MODULE:FUNCTION.", show_default=False),
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="File of its weights.", show_default=False)] = None,
     alpha: Alpha = None,
     beta: Beta = None,
     option: Options = None,
     auto: Auto = False,
     auto_noise: AutoNoise = None,
 ) -> None:
-    """Fit the methods of every seed on its validation logits."""
+    """Fit the methods of every seed on its validation logits, or those of a network that was trained elsewhere."""
     from vbs_cli.stages import calibrate as stage
 
+    chosen = method_options(alpha, beta, option or ())
+    if model is not None or weights is not None:
+        shell = with_foreign(shell, model, weights, chosen)
+        if shell.dry_run:
+            return
     if auto:
         if any(value is not None for value in (alpha, beta, shell.flags["kernel"])):
             raise InvalidInput("--auto chooses kernel, alpha and beta", hint="leave them out, or --auto")
-        return calibrate_by_data(shell, auto_noise, method_options(None, None, option or ()))
+        return calibrate_by_data(shell, auto_noise, chosen)
     if auto_noise is not None:
         raise InvalidInput("--auto-noise is for --auto", hint="add --auto")
-    with shell.job(options=method_options(alpha, beta, option or ())) as job:
+    with shell.job(options=chosen) as job:
         if shell.dry_run:
             return shell.plan(job, [stage.target(job)])
         rows = stage.rows(stage.calibrate(job))
     shell.show(rows, table(["seed", "method", "parameter", "value"], [[number(v) for v in r.values()] for r in rows]))
+
+
+def with_foreign(
+    shell: Shell, model: str | None, weights: Path | None, options: dict[str, dict[str, Any]] | None
+) -> Shell:
+    """The shell on a run of a network that was trained elsewhere, which is made."""
+    from vbs_cli.stages import foreign, status
+
+    if weights is None:
+        raise InvalidInput(
+            f"--model {model} is for a network that was trained elsewhere", hint="give its --weights too"
+        )
+    more = foreign.settings_of(model, weights)
+    dataset = shell.flags.get("dataset") or foreign.DATASET
+    flags = {**shell.flags, "dataset": dataset, "methods": shell.flags.get("methods") or foreign.METHODS}
+    usual = Path(os.environ.get("VBS_DATA", "data"))
+    data_dir = foreign.data_folder(shell.data_dir, usual, dataset, shell.console.progress)
+    shell = replace(shell, flags=flags, data_dir=data_dir, run_name=shell.run_name or foreign.run_name(str(model)))
+    with shell.job(create=True, options=options, **more) as job:
+        if shell.dry_run:
+            shell.plan(job, status.plan(job))
+        else:
+            foreign.adopt(job, weights)
+    return shell
 
 
 @command(

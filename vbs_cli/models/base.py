@@ -13,14 +13,28 @@ from vbs_cli.registry import Registry
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 FITTING = "auto"  # the model that fits the inputs
+COLON = ":"  # between where a network comes from and its name there
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is that of a network which was trained elsewhere."""
+    return COLON in name
 
 
 def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, dropout: float = 0.0) -> nn.Module:
     """A network by name for inputs of a shape; `dropout` > 0 puts one after every activation (the MC-dropout variant).
 
-    Names that are not ours are those of torchvision's classifiers, which have a width of their own.
+    Names that are not ours are those of torchvision's classifiers, which have a width of their own; with a colon they
+    say where a network comes from that was trained elsewhere.
     """
-    if name in MODELS:
+    if is_foreign(name):
+        if dropout:
+            hint = "choose --methods that need no dropout, for instance conventional,temperature,vbs"
+            raise InvalidInput(f"{name} was trained elsewhere and has no MC-dropout variant", hint=hint)
+        from vbs_cli.models.foreign import foreign  # which imports this module
+
+        model = foreign(name, shape=shape, classes=classes)
+    elif name in MODELS:
         model = MODELS[name](shape=shape, classes=classes, width=width, dropout=dropout)
     else:
         from vbs_cli.models.classifiers import classifier  # which imports this module

@@ -75,12 +75,20 @@ def patch_network(net: nn.Module, name: str) -> fx.GraphModule:
     """The same network, with the same weights, whose linear layer works on the feature map before the pooling."""
     model = fx.GraphModule(net, Recorder().trace(net), class_name=type(net).__name__)
     try:
-        ending = find_ending(model, model.graph)
+        if find_ending(model, model.graph).head is not None:
+            return ended_in_patches(model, name)
     except InvalidInput:
-        ending = None
-    if ending is None or ending.head is None:
-        hint = "of those that do: resnet18, densenet121, mobilenet_v2, efficientnet_b0"
-        raise InvalidInput(f"{name} does not end in average pooling and a linear layer", hint=hint)
+        pass
+    hint = "of those that do: resnet18, densenet121, mobilenet_v2, efficientnet_b0"
+    raise InvalidInput(f"{name} does not end in average pooling and a linear layer", hint=hint)
+
+
+def ended_in_patches(model: fx.GraphModule, name: str) -> fx.GraphModule:
+    """A recorded classifier whose end is rewritten: it returns its patch logits."""
+    try:
+        ending = find_ending(model, model.graph)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name} has no patch logits: {error.message}", hint=error.hint) from None
     model.graph.output_node().args = (add_patches(model, model.graph, ending),)
     model.graph.eliminate_dead_code()
     model.delete_all_unused_submodules()

@@ -86,7 +86,7 @@ def do(job: Job, work: Work) -> None:
 
 def train_all(job: Job) -> Failures:
     """Train the networks that are missing."""
-    need_networks(job)
+    need_training(job)
     todo = train.pending(job)
     networks = len(job.seeds) * len(job.roles)
     if 0 < len(todo) < networks:
@@ -132,9 +132,17 @@ def need_networks(job: Job) -> None:
         raise InvalidInput(f"{job.run.path} was made from logits and has no network for this", hint=hint)
 
 
+def need_training(job: Job) -> None:
+    """Refuse to train what was trained elsewhere."""
+    need_networks(job)
+    if job.run.settings.weights:
+        hint = "vbs calibrate, evaluate, noise-sweep, diagnose and export work on it"
+        raise InvalidInput(f"the network of {job.run.path} was trained elsewhere", hint=hint)
+
+
 def everything(job: Job) -> None:
     """Train, and pass over all that the run's settings call for, in one go for each network."""
-    need_networks(job)
+    need_training(job)
     untrained = train.pending(job)
     every = caches.all_passes(job)
     trained = [p for p in every if (p.seed, p.role) not in untrained]

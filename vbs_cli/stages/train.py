@@ -31,6 +31,8 @@ SETTINGS = (
 
 def recipe(job: Job, seed: int, role: str) -> Recipe:
     s = job.run.settings
+    if s.weights:
+        return Recipe("train", {"seed": seed, "role": role, "model": s.model, "weights": s.weights})
     chosen = {name: getattr(s, name) for name in SETTINGS}
     settings = {"data": job.data.fingerprint, "seed": seed, "role": role, **chosen}
     return Recipe("train", settings | ({"dropout": s.dropout} if role == "dropout" else {}))
@@ -41,7 +43,8 @@ def targets_of(job: Job, seed: int, role: str) -> list[Target]:
     if job.given:
         return []
     made_from = recipe(job, seed, role)
-    return [(name(seed, role), made_from) for name in (layout.training, layout.best_weights, layout.weights)]
+    trained_here = () if job.run.settings.weights else (layout.training, layout.best_weights)
+    return [(name(seed, role), made_from) for name in (*trained_here, layout.weights)]
 
 
 def targets(job: Job) -> list[Target]:
@@ -190,6 +193,8 @@ def need_trained(job: Job, seed: int, role: str) -> str:
     target = (weights_name(job, seed, role), recipe(job, seed, role))
     if not job.run.store.is_current(*target):
         hint = f"vbs train --dataset {job.data.name} --seeds {job.run.settings.seeds}"
+        if job.run.settings.weights:
+            hint = f"vbs calibrate --model {job.run.settings.model} --weights FILE"
         raise MissingArtifact(f"{job.run.path / target[0]} is {job.run.store.state(*target)}", hint=hint)
     return target[0]
 
