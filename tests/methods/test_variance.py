@@ -184,3 +184,13 @@ def test_a_rule_must_be_fitted_and_plain_logits_have_no_spread():
         VarianceSmoothing().predict_proba(record())
     with pytest.raises(InvalidInput, match="no spread"):
         VarianceSmoothing().fit(Logits.from_logits(torch.randn(4, 3)))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_learning_works_where_gradients_are_switched_off(mode):
+    rng = torch.Generator().manual_seed(0)
+    patches, labels = 3 * torch.randn(60, 4, 9, generator=rng), torch.randint(4, (60,), generator=rng)
+    expected = VarianceSmoothing(beta="nll").fit(Logits.from_patches(patches, labels=labels))
+    with mode():
+        found = VarianceSmoothing(beta="nll").fit(Logits.from_patches(patches, labels=labels))
+    assert (found.alpha, found.beta) == (expected.alpha, expected.beta)

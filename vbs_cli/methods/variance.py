@@ -136,11 +136,15 @@ def learn(scores: Tensor, sigma: Tensor, labels: Tensor, curve: Map) -> tuple[fl
     gradients starts from several thresholds, the best end wins, and a simplex, which minds no kink, goes on from there.
     """
 
+    with torch.inference_mode(False):
+        plain = sigma.clone()  # one that was made for inference could not be derived by
+
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        at = torch.tensor(point, requires_grad=True)
-        s = sigma_tilde(curve, sigma, at[0].exp(), at[1])
-        nll, slope = tempered_nll(scores, 1 / s.detach(), labels)
-        s.backward(-slope / s.detach().square() / len(labels))  # type: ignore[no-untyped-call]
+        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller has switched off
+            at = torch.tensor(point, requires_grad=True)
+            s = sigma_tilde(curve, plain, at[0].exp(), at[1])
+            nll, slope = tempered_nll(scores, 1 / s.detach(), labels)
+            s.backward(-slope / s.detach().square() / len(labels))  # type: ignore[no-untyped-call]
         assert at.grad is not None
         return nll, at.grad.numpy()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from vbs_cli import files
 from vbs_cli.data import Request
@@ -20,7 +21,7 @@ SEED, ROLE = 0, "conventional"
 DATASET = "folder"  # of the user's own, unless another is named
 
 
-def settings_of(model: str | None, weights: Path) -> dict[str, object]:
+def settings_of(model: str | None, weights: Path) -> dict[str, Any]:
     """What the run is to have beside the settings that the user gives."""
     if model is None or not is_foreign(model):
         hint = "for instance --model torchvision:resnet50 or --model my_module:build"
