@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise MissingArtifact(f"there is no {path}", hint="give the file of the network's weights")
     try:
-        found: Any = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of pickles that are refused anyway
+            safe = path.suffix == ".safetensors"
+            found: Any = load_file(path) if safe else torch.load(path, "cpu", weights_only=True)
     except SafetensorError as error:
         raise InvalidInput(f"{path} cannot be read: {error}", hint="save the state_dict again") from None
     except Exception:  # UnpicklingError where it would run code, and whatever a broken file leads to
