@@ -46,6 +46,20 @@ def test_what_became_of_the_method_under_a_noise(changed, expected):
     assert state(found) == expected
 
 
+def test_better_settings_make_up_for_scores_but_never_for_a_spread_that_does_not_rise():
+    worse = place("a", **{**GOOD, "nll_temperature": "against"})
+    better = Choice(kernel=1, alpha=3.0, beta="mean")
+    assert verdict(worse).verdict == "does-not-fit"
+    found = verdict(worse, better=better)
+    assert found.verdict == "fits-with-settings"
+    assert "does not fit as it is set" in found.advice
+    assert "vbs calibrate --auto" in found.advice
+    for astray in ({"sigma_ratio": "against"}, {"sigma_lowest": "against"}, {"sigma_ratio": "neutral"}):
+        assert verdict(worse, place("b", **{**GOOD, **astray}), better=better).verdict == "does-not-fit"
+    assert verdict(worse, better=better, patch_accuracy="against").verdict == "does-not-fit"
+    assert verdict(place("a", errors_rise=False), better=better).verdict == "does-not-fit"
+
+
 def test_one_noise_that_helps_and_none_that_fails_fits():
     unmoved = {**GOOD, "nll_conventional": "neutral"}
     assert verdict(place("a", **GOOD), place("b", **unmoved)).verdict == "fits"

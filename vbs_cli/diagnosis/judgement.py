@@ -21,6 +21,7 @@ def judge(findings: Sequence[Finding], better: Choice | None = None) -> Diagnosi
 
     It fits where sigma_bar rises under noise while errors do and a score improves somewhere; with settings, if that
     holds under some of the noises only, costs something on clean data, or other settings are better; else it does not.
+    No settings make up for a sigma_bar that does not rise.
     """
     places: dict[str, dict[str, Finding]] = {}
     for each in findings:
@@ -30,6 +31,10 @@ def judge(findings: Sequence[Finding], better: Choice | None = None) -> Diagnosi
     states = {noise: state(found) for noise, found in noises.items()}
     told = " ".join([*(sentence(noise, noises[noise], states[noise]) for noise in noises), *caveat(clean)])
     if why := unfit(clean, states):
+        if better is not None and rises_with_errors(clean, states):
+            other = f"on validation data other settings are clearly better: {better} (vbs calibrate --auto sets such)"
+            advice = f"{METHOD} does not fit as it is set, since {why}; {other}. {told}"
+            return Diagnosis("fits-with-settings", advice, findings)
         return Diagnosis("does-not-fit", f"{METHOD} does not fit: {why}. {told} {instead(clean, noises)}", findings)
     fitting = [noise for noise, word in states.items() if word in ("helps", "rises")]
     limits = limits_of(clean, states)
@@ -77,6 +82,12 @@ def unfit(clean: By, states: Mapping[str, State]) -> str:
     if "helps" not in states.values() and effect(clean, "conventional") != "for":
         return "no score is better than without it, on clean data or under noise"
     return ""
+
+
+def rises_with_errors(clean: By, states: Mapping[str, State]) -> bool:
+    """Whether sigma_bar does what it should under every noise that makes errors, whatever the scores say."""
+    moved = {word for word in states.values() if word != "idle"}
+    return bool(moved) and not moved & set(ASTRAY) and clean["patch_accuracy"].speaks != "against"
 
 
 def limits_of(clean: By, states: Mapping[str, State]) -> list[str]:
