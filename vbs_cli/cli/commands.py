@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vbs_cli.cli.auto import Auto, AutoNoise, calibrate_by_data
+from vbs_cli.cli.own import arrays_job, with_foreign
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
 from vbs_cli.cli.tables import cell, number, show_metrics, show_study
 from vbs_cli.console import table
@@ -222,30 +220,6 @@ def calibrate(
     shell.show(rows, table(["seed", "method", "parameter", "value"], [[number(v) for v in r.values()] for r in rows]))
 
 
-def with_foreign(
-    shell: Shell, model: str | None, weights: Path | None, options: dict[str, dict[str, Any]] | None
-) -> Shell:
-    """The shell on a run of a network that was trained elsewhere, which is made."""
-    from vbs_cli.stages import foreign, status
-
-    if weights is None:
-        raise InvalidInput(
-            f"--model {model} is for a network that was trained elsewhere", hint="give its --weights too"
-        )
-    more = foreign.settings_of(model, weights)
-    dataset = shell.flags.get("dataset") or foreign.DATASET
-    flags = {**shell.flags, "dataset": dataset, "methods": shell.flags.get("methods") or foreign.METHODS}
-    usual = Path(os.environ.get("VBS_DATA", "data"))
-    data_dir = foreign.data_folder(shell.data_dir, usual, dataset, shell.console.progress)
-    shell = replace(shell, flags=flags, data_dir=data_dir, run_name=shell.run_name or foreign.run_name(str(model)))
-    with shell.job(create=True, options=options, **more) as job:
-        if shell.dry_run:
-            shell.plan(job, status.plan(job))
-        else:
-            foreign.adopt(job, weights)
-    return shell
-
-
 @command(
     app,
     "evaluate",
@@ -279,21 +253,6 @@ def evaluate(
     clean = Condition("clean", 0.0)
     scores = (clean.of(metrics), clean.of(intervals))
     show_metrics(shell, *scores, reliability=bins, against=against, markdown=markdown)
-
-
-@contextmanager
-def arrays_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
-    """A run of logits that the user has."""
-    from vbs_cli.stages import arrays
-
-    if val is None or test is None:
-        raise InvalidInput("--val and --test go together", hint="methods are fitted on one and scored on the other")
-    given = arrays.read(val, test)
-    chosen = {} if shell.flags.get("methods") else {"methods": given.methods}
-    with shell.job(create=True, data=given.described(), dataset="arrays", seeds=given.members, **chosen) as job:
-        if not shell.dry_run:
-            arrays.adopt(job, given)
-        yield job
 
 
 @command(
