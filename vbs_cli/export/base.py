@@ -36,6 +36,16 @@ def any_batch() -> dict[str, dict[int, Any]]:
     return {INPUT: {0: torch.export.Dim("batch", min=1)}}
 
 
+def called(module: Callable[[Tensor], Outputs]) -> Predict:
+    """A module that was loaded, without gradients."""
+
+    def predict(x: Tensor) -> Outputs:
+        with torch.no_grad():
+            return module(x)
+
+    return predict
+
+
 def needed(library: str) -> Any:
     """A library that only some formats need."""
     try:

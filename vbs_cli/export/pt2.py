@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from vbs_cli.export.base import FORMATS, Format, Outputs, Predict, any_batch
+from vbs_cli.export.base import FORMATS, Format, Predict, any_batch, called
 from vbs_cli.models.calibrated import Calibrated
 
 
@@ -25,13 +25,7 @@ def write(model: Calibrated, example: Tensor) -> bytes:
 def opened(data: bytes) -> Predict:
     with warnings.catch_warnings(action="ignore"):
         module = torch.export.load(io.BytesIO(data)).module()
-
-    def predict(x: Tensor) -> Outputs:
-        with torch.no_grad():
-            found: Outputs = module(x)
-        return found
-
-    return predict
+    return called(module)
 
 
 FORMATS.register("pt2")(Format(suffix="pt2", write=write, open=opened))

@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from vbs_cli.export.base import FORMATS, Format, Outputs, Predict
+from vbs_cli.export.base import FORMATS, Format, Predict, called
 from vbs_cli.models.calibrated import Calibrated
 
 
@@ -24,13 +24,7 @@ def write(model: Calibrated, example: Tensor) -> bytes:
 def opened(data: bytes) -> Predict:
     with warnings.catch_warnings(action="ignore"):
         module = torch.jit.load(io.BytesIO(data), map_location="cpu")  # type: ignore[no-untyped-call]
-
-    def predict(x: Tensor) -> Outputs:
-        with torch.no_grad():
-            found: Outputs = module(x)
-        return found
-
-    return predict
+    return called(module)
 
 
 FORMATS.register("torchscript")(Format(suffix="torchscript", write=write, open=opened))
