@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from vbs_cli.errors import UnknownName
@@ -54,6 +54,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:MOST])}{more}"
     return UnknownName(f"unknown {kind} {name!r}", hint=hint)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as in a sentence: `a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def load_submodules(package: str, path: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from vbs_cli.diagnosis.base import CLEAN, VALIDATION, Diagnosis, Finding, Speaks
 from vbs_cli.diagnosis.search import Choice
+from vbs_cli.registry import listed
 
 # What became of the method under a noise. "idle": no more errors, so nothing to tell; "rises": sigma_bar does, and no
 # difference shows; "harms": it does, and scores are worse than without smoothing or than with one temperature for all.
@@ -142,8 +143,3 @@ def instead(clean: By, noises: Mapping[str, By]) -> str:
 def told(found: Finding, form: str = ".2f") -> str:
     """`1.56 [1.50, 1.62]`."""
     return f"{found.value:{form}} [{found.low:{form}}, {found.high:{form}}]"
-
-
-def listed(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -111,8 +111,3 @@ def require(rows: pd.DataFrame, what: str, *, hint: str) -> pd.DataFrame:
 def in_order(column: pd.Series[Any]) -> list[str]:
     """The different values of a column, in the order of first appearance."""
     return [str(value) for value in column.drop_duplicates()]
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as in a sentence: `a`, `a and b`, `a, b and c`."""
-    return " and ".join([part for part in (", ".join(names[:-1]), *names[-1:]) if part])

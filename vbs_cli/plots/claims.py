@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, Literal
 
 from vbs_cli.plots import claim_checks as check
-from vbs_cli.plots.base import Tables, listed
+from vbs_cli.plots.base import Tables
 from vbs_cli.plots.claim_numbers import NotTested, Run
 from vbs_cli.plots.summary import count_seeds
+from vbs_cli.registry import listed
 
 State = Literal["seen", "not seen", "not tested"]
 ALL = ("radio", "librispeech", "cifar10")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vbs_cli.plots.base import listed
+from vbs_cli.registry import listed
 
 Rows = Sequence[Mapping[Any, Any]]
 COST_COLUMNS = ("method", "variant", "memory", "ratio", "summed", "latency", "ratio", "FLOPs", "ratio")

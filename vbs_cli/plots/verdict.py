@@ -9,9 +9,9 @@ from typing import Literal
 import pandas as pd
 
 from vbs_cli.metrics import Interval
-from vbs_cli.plots.base import listed
 from vbs_cli.plots.style import method_style
 from vbs_cli.plots.summary import Condition, conditions
+from vbs_cli.registry import listed
 
 Tone = Literal["better", "worse", "same"]
 Trend = Literal["rises", "falls", "mixed"]
