@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from vbs_cli import forward
 from vbs_cli.cli import main
 from vbs_cli.data import Preparation, prepare
 from vbs_cli.data.preparation import Batch
-from vbs_cli.models import training
+from vbs_cli.networks import training
 from vbs_cli.run import Run, Store
 from vbs_cli.settings import RADIO
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.pipeline import run_all
+from vbs_cli.views import walk as forward
+
+pytest_plugins = ["tests.fixtures.tables"]
 
 CLASSES, SHAPE = 4, (2, 200)  # gives 10 patches
 COUNTS = {"train": 96, "val": 60, "test": 70}

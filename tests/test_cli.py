@@ -16,13 +16,13 @@ import pytest
 from tests.conftest import ENVIRONMENT, SMALL, run_vbs
 from vbs_cli import __version__
 from vbs_cli import run as run_package
-from vbs_cli.crews import Local
-from vbs_cli.crews.cluster import Cluster
+from vbs_cli.executors import Local
+from vbs_cli.executors.cluster import Cluster
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
 from vbs_cli.run import Recipe, Store, locked, open_run
 from vbs_cli.settings import PROTOCOLS
-from vbs_cli.stages import networks
+from vbs_cli.stages import work as networks
 
 
 def one_line(err: str) -> bool:
@@ -437,7 +437,7 @@ def test_a_piece_of_work_can_be_done_by_hand(workplace, vbs):
 def test_a_crew_is_as_large_as_the_machine_unless_told(workplace, vbs, monkeypatch):
     crews = []
     monkeypatch.setattr(networks, "train_all", lambda job: crews.append(job.crew) or {})
-    monkeypatch.setattr("vbs_cli.crews.cores", lambda: 6)
+    monkeypatch.setattr("vbs_cli.executors.cores", lambda: 6)
     monkeypatch.delenv("VBS_JOBS")
     for words in ((), ("--jobs", "1"), ("--set", "threads=2"), ("--jobs", "4"), ("--cluster", "tcp://nowhere:1")):
         assert vbs(workplace, "train", *words).code == 0

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import run_vbs
 from vbs_cli.cli.tables import LEVEL_LEGEND, RELIABILITY_LEGEND
-from vbs_cli.plots.sparks import BARS, CALIBRATED
+from vbs_cli.report.sparks import BARS, CALIBRATED
 
 SWEEP = ("noise-sweep", "--noise", "speckle", "--levels", "3")
 CURVES = rf"(?: +[{BARS}]{{3}} \d\.\d\d → \d\.\d\d){{3}}"

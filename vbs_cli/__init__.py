@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from vbs_cli.methods.variance import DropoutSmoothing, EnsembleSmoothing, VarianceSmoothing
     from vbs_cli.methods.vector import VectorScaling
     from vbs_cli.metrics import bootstrap, error_detection, reliability_bins, score, scored
-    from vbs_cli.models.pooled_head import wrap
     from vbs_cli.run import open_run
+    from vbs_cli.wrap.smoothed import wrap
 
 _HOME = {
     "BayesianBinning": "vbs_cli.methods.bbq",
@@ -50,7 +50,7 @@ _HOME = {
     "score": "vbs_cli.metrics",
     "scored": "vbs_cli.metrics",
     "sigma_bar": "vbs_cli.logits",
-    "wrap": "vbs_cli.models.pooled_head",
+    "wrap": "vbs_cli.wrap.smoothed",
 }
 
 __all__ = [

@@ -18,8 +18,8 @@ from rich.progress import Task as RichTask
 from rich.table import Table
 from rich.text import Text
 
-from vbs_cli.crews import Messages, is_child
 from vbs_cli.errors import VbsError
+from vbs_cli.executors import Messages, is_child
 from vbs_cli.progress import Progress, Task
 
 PLAIN_WIDTH = 120  # of tables where there is no terminal to fit

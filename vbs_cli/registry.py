@@ -1,36 +1,48 @@
-"""Names for things that can be chosen: datasets, noises, models, methods, metrics, figures."""
+"""Names for things that can be chosen: datasets, noises, models, networks, views, methods, metrics, figures."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
+import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from vbs_cli.errors import UnknownName
+from vbs_cli.errors import UnknownName, VbsError
 
 T = TypeVar("T")
 MOST = 30  # names that an error lists
 
 
 class Registry(Generic[T]):
-    """A mapping from names to things of one kind; a wrong name is answered with the nearest right one."""
+    """A mapping from names to things of one kind; a wrong name is answered with the nearest right one.
+
+    Each thing has a revision, which is raised by hand whenever its results change. Artifacts record the revisions of
+    the code that made them, so a change makes them stale.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, T] = {}
+        self._revisions: dict[str, int] = {}
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str, *, revision: int = 1) -> Callable[[T], T]:
         """Decorator: enter the decorated thing under `name`."""
 
         def enter(thing: T) -> T:
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
             self._entries[name] = thing
+            self._revisions[name] = revision
             return thing
 
         return enter
+
+    def revisions(self, names: Iterable[str]) -> dict[str, int]:
+        """Revisions of some things as a recipe records them: {"metric brier": 1}."""
+        return {f"{self.kind} {name}": self._revisions[name] for name in names if self[name] is not None}
 
     def __getitem__(self, name: str) -> T:
         if name not in self._entries:
@@ -61,7 +73,24 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def load_submodules(package: str, path: Iterable[str]) -> None:
-    """Import every module of `package`, so that a new file registers what it holds by being there."""
+def load_submodules(package: str, path: Iterable[str], *, plugins: str = "") -> None:
+    """Import every module of `package`, so that a new file registers what it holds by being there.
+
+    Then import the modules that installed packages name under the entry point group `plugins`, so that a package of
+    the user's own can register without a change here.
+    """
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")
+    for plugin in installed_plugins().select(group=plugins) if plugins else ():
+        try:
+            plugin.load()
+        except Exception as error:
+            owner = plugin.dist.name if plugin.dist is not None else plugin.value
+            why = f"{owner} registers {plugin.value} for {plugins}, which fails: {type(error).__name__}: {error}"
+            raise VbsError(why, hint=f"mend it, or pip uninstall {owner}") from error
+
+
+@functools.cache
+def installed_plugins() -> importlib.metadata.EntryPoints:
+    """Entry points of all installed packages, read once."""
+    return importlib.metadata.entry_points()

@@ -8,7 +8,7 @@ import pytest
 from vbs_cli.bench import COLUMNS, CONTENDERS, compare, scaling
 from vbs_cli.bench.kernels import Duel
 from vbs_cli.bench.worker import Worker
-from vbs_cli.plots.cost_lines import COST_COLUMNS, KERNEL_COLUMNS
+from vbs_cli.report.costs import COST_COLUMNS, KERNEL_COLUMNS
 from vbs_cli.run import Recipe, Store
 from vbs_cli.run.formats import table_bytes
 from vbs_cli.stages import bench as bench_stage

@@ -8,7 +8,7 @@ import torch
 from vbs_cli import score
 from vbs_cli.bench import kernels
 from vbs_cli.bench.kernels import Duel, bench_kernels
-from vbs_cli.plots.cost_lines import KERNEL_COLUMNS, kernel_lines
+from vbs_cli.report.costs import KERNEL_COLUMNS, kernel_lines
 
 
 @pytest.fixture

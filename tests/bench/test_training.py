@@ -15,7 +15,7 @@ from vbs_cli.bench import Network, training
 from vbs_cli.bench.training import Lesson, Ours, Plain, bench_training, losses_apart, with_torch_dropout
 from vbs_cli.errors import VbsError
 from vbs_cli.models.dropout import Dropout
-from vbs_cli.plots.cost_lines import KERNEL_COLUMNS
+from vbs_cli.report.costs import KERNEL_COLUMNS
 from vbs_cli.settings import protocol
 from vbs_cli.stages import bench as bench_stage
 

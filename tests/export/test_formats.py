@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from tests.models.test_fast import trained
+from tests.views.test_fast import trained
 from vbs_cli import Conventional, TemperatureScaling, VarianceSmoothing
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.export import FORMATS
 from vbs_cli.export.check import TOLERANCE, check, differences, random_inputs, reference
-from vbs_cli.models.calibrated import OUTPUTS, calibrated
+from vbs_cli.export.module import OUTPUTS, calibrated
 
 NETWORKS = {"conv1d-radio": ((2, 400), 3), "nin": ((3, 32, 32), 2), "resnet18": ((3, 64, 64), 1)}
 SMOOTHING = VarianceSmoothing(alpha=2.0, beta=0.6)

@@ -15,7 +15,7 @@ from vbs_cli.models import build_model
 from vbs_cli.models.classifiers import ACTIVATIONS, OPTIONS, BranchDropout, check_patches, patch_network
 from vbs_cli.models.dropout import Dropout, use_generator
 from vbs_cli.models.endings import layer_of
-from vbs_cli.models.training import initialised
+from vbs_cli.networks.training import initialised
 
 SHAPE = (3, 64, 64)
 

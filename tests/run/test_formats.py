@@ -6,7 +6,7 @@ import torch
 
 from vbs_cli import Logits
 from vbs_cli.errors import DamagedArtifact
-from vbs_cli.models.training import Checkpoint, Epoch
+from vbs_cli.networks.training import Checkpoint, Epoch
 from vbs_cli.run import formats
 
 

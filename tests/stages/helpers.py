@@ -6,7 +6,8 @@ from tests.conftest import SMALL
 from vbs_cli.data import open_dataset
 from vbs_cli.progress import Progress
 from vbs_cli.run import Run, Store, layout
-from vbs_cli.stages import networks, status
+from vbs_cli.stages import status
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.sweep import sweep
 

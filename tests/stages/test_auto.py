@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import SMALL
 from tests.stages.helpers import job_in
 from vbs_cli import open_run
-from vbs_cli.stages import auto, caches
+from vbs_cli.stages import auto
+from vbs_cli.stages import passes as caches
 from vbs_cli.stages.evaluate import evaluate
 
 

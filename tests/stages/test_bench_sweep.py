@@ -10,7 +10,7 @@ from torch import nn
 from tests.conftest import SMALL
 from tests.stages.helpers import hashes, job_in
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.plots.cost_lines import KERNEL_COLUMNS, kernel_lines
+from vbs_cli.report.costs import KERNEL_COLUMNS, kernel_lines
 from vbs_cli.stages.bench_sweep import Stopwatch, bench_sweep, pass_per_score
 from vbs_cli.stages.calibrate import calibrate
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.conftest import ENVIRONMENT, SMALL, run_vbs
 from tests.stages.helpers import Heard, hashes, job_in, saved_job, wait_for
-from vbs_cli.crews.cluster import Cluster, carry_out
 from vbs_cli.errors import VbsError
+from vbs_cli.executors.cluster import Cluster, carry_out
 from vbs_cli.locks import is_held
 from vbs_cli.run import layout
 from vbs_cli.run.formats import checkpoint_from
-from vbs_cli.stages import networks
+from vbs_cli.stages import work as networks
 
 
 class Started:
@@ -136,7 +136,7 @@ def test_a_worker_of_another_version_refuses():
 
 
 def test_a_cluster_that_does_not_answer_is_named(data_only, monkeypatch):
-    monkeypatch.setattr("vbs_cli.crews.cluster.ANSWER", 0.5)
+    monkeypatch.setattr("vbs_cli.executors.cluster.ANSWER", 0.5)
     job = saved_job(data_only, crew=Cluster("tcp://127.0.0.1:9"))
     with pytest.raises(VbsError, match=r"no scheduler answers at tcp://127.0.0.1:9 .*dask scheduler"):
         networks.train_all(job)

@@ -11,10 +11,10 @@ from tests.stages.helpers import hashes, job_in
 from vbs_cli import VarianceSmoothing, diagnose, open_run
 from vbs_cli.errors import InvalidInput
 from vbs_cli.run import layout
-from vbs_cli.stages import caches
 from vbs_cli.stages import diagnose as stage
-from vbs_cli.stages.networks import Work, parse_work
+from vbs_cli.stages import passes as caches
 from vbs_cli.stages.sweep import sweep
+from vbs_cli.stages.work import Work, parse_work
 
 CAPTURES = Path(__file__).parents[3] / "shared/data/radio-captures"
 WORDS = {"fits", "fits-with-settings", "does-not-fit"}

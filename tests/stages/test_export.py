@@ -11,7 +11,7 @@ from tests.stages.helpers import Heard, job_in, states
 from vbs_cli import files
 from vbs_cli.errors import InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.export import FORMATS
-from vbs_cli.models.calibrated import OUTPUTS
+from vbs_cli.export.module import OUTPUTS
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.clean import clean_caches

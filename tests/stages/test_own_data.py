@@ -10,7 +10,7 @@ import torch
 from tests.data.making import write_image
 from vbs_cli.data import open_dataset
 from vbs_cli.models import build_model
-from vbs_cli.models.training import Schedule, initialised, train
+from vbs_cli.networks.training import Schedule, initialised, train
 
 SMALL = {"SEEDS": "1", "WIDTH": "24", "EPOCHS": "12", "BATCH": "16", "DRAWS": "2", "LEVELS": "2", "LR": "3e-3"}
 COUNT = 30  # of each of three classes

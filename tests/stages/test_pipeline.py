@@ -13,10 +13,12 @@ from vbs_cli.data.noise import distort
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS
-from vbs_cli.models import training
+from vbs_cli.networks import training
 from vbs_cli.progress import Progress
 from vbs_cli.run import layout
-from vbs_cli.stages import caches, networks, plot, train
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import plot, train
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.pipeline import cost, run_all

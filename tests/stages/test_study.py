@@ -15,7 +15,8 @@ from vbs_cli.errors import InvalidInput, UnknownName
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots import FIGURES
 from vbs_cli.run import layout
-from vbs_cli.stages import caches, plot
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import plot
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.study import Plan, at_ranks, study
 

@@ -9,19 +9,23 @@ import torch
 
 from tests.conftest import COUNTS, SMALL
 from tests.stages.helpers import Heard, hashes, job_in, states
-from vbs_cli import files, forward
+from vbs_cli import files
 from vbs_cli.data import base
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.metrics import METRICS
 from vbs_cli.models.dropout import Dropout
 from vbs_cli.run import layout
-from vbs_cli.stages import caches, networks, scoring, train
+from vbs_cli.stages import cells as scoring
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import train
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.clean import clean_caches
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.networks import Work
 from vbs_cli.stages.sweep import sweep
+from vbs_cli.stages.work import Work
+from vbs_cli.views import walk as forward
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 

@@ -1,7 +1,7 @@
 """The predictions that are compared, each from input to probabilities and with no more than its method needs.
 
 Every method is measured in two variants: "paper", the plain network on the whole batch at once, all draws in one batch
-and all members of an ensemble in memory; and "vbs", by the functions of `vbs_cli.forward` that evaluation uses: the
+and all members of an ensemble in memory; and "vbs", by the functions of `vbs_cli.views.walk` that evaluation uses: the
 fast form of the network, a few inputs at a time, one draw or member after another. `Logits.from_patches` prepares for
 every method at once, so a record made by it would charge each method for all of them; here a record holds what its
 method reads, made by the same functions. The network runs on its device and the rest on the CPU.
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from vbs_cli.bench import flops
 from vbs_cli.bench.network import Network
 from vbs_cli.errors import InvalidInput
-from vbs_cli.forward import members_of, patches_of
 from vbs_cli.logits import Logits, pool, sigma_bar, window_sums
 from vbs_cli.methods.averaging import DeepEnsemble, MCDropout, PatchAveraging
 from vbs_cli.methods.base import METHODS, Method
@@ -28,7 +27,8 @@ from vbs_cli.methods.conventional import Conventional
 from vbs_cli.methods.temperature import TemperatureScaling
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.models.dropout import Dropout, split_before_dropout
-from vbs_cli.models.fast import fast
+from vbs_cli.views.fast import fast
+from vbs_cli.views.walk import members_of, patches_of
 
 # As after fitting. The numbers do not matter for the cost; beta = 1 has every example smoothed.
 CONVENTIONAL = Conventional()

@@ -18,7 +18,7 @@ from vbs_cli.errors import VbsError
 from vbs_cli.files import told_size
 from vbs_cli.logits import sigma_bar
 from vbs_cli.models import MODELS
-from vbs_cli.models.fast import largest_layer
+from vbs_cli.views.fast import largest_layer
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vbs_cli.models import build_model
 from vbs_cli.models.base import patch_grid
-from vbs_cli.models.training import initialised
+from vbs_cli.networks.training import initialised
 from vbs_cli.seeding import generator
 
 

@@ -22,9 +22,9 @@ from vbs_cli.bench.kernels import Duel, bench_kernels, unlike
 from vbs_cli.bench.network import Network
 from vbs_cli.data.base import Split
 from vbs_cli.errors import VbsError
-from vbs_cli.models.arrangement import arranged
 from vbs_cli.models.dropout import Dropout, use_generator
-from vbs_cli.models.training import Stepper, adam, one_epoch
+from vbs_cli.models.memory import arranged
+from vbs_cli.networks.training import Stepper, adam, one_epoch
 from vbs_cli.seeding import generator, threads
 
 REPEATS = 5

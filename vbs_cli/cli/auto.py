@@ -19,8 +19,9 @@ AutoNoise = Annotated[
 
 def calibrate_by_data(shell: Shell, noise: str | None, options: dict[str, dict[str, Any]] | None) -> None:
     """Choose kernel, alpha and beta by validation data, save them in the run, and fit its methods with them."""
-    from vbs_cli.stages import auto, caches
+    from vbs_cli.stages import auto
     from vbs_cli.stages import calibrate as stage
+    from vbs_cli.stages import passes as caches
     from vbs_cli.stages.diagnose import with_method
     from vbs_cli.stages.sweep import chosen_noises
 

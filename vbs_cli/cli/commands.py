@@ -13,8 +13,8 @@ from vbs_cli.cli.own import arrays_job, with_foreign
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
 from vbs_cli.cli.tables import cell, number, show_metrics, show_study
 from vbs_cli.console import table
-from vbs_cli.crews import is_child
 from vbs_cli.errors import InvalidInput
+from vbs_cli.executors import is_child
 from vbs_cli.registry import unknown
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def download(
 )
 def train(shell: Shell) -> None:
     """Train the conventional and the MC-dropout network of every seed."""
-    from vbs_cli.stages import networks
     from vbs_cli.stages import plot as plot_stage
     from vbs_cli.stages import train as stage
+    from vbs_cli.stages import work as networks
 
     with shell.job(create=True) as job:
         if shell.dry_run:
@@ -166,7 +166,7 @@ def work(
     ] = None,
 ) -> None:
     """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""
-    from vbs_cli.stages import networks
+    from vbs_cli.stages import work as networks
 
     job = shell.work()
     piece = networks.parse_work(job, network, what or ())
@@ -241,7 +241,7 @@ def evaluate(
     Files of your own (.npz, .safetensors, .parquet) hold labels and logits (N, K), patches (N, K, T) or (N, K, H, W),
     or members (M, N, K).
     """
-    from vbs_cli.plots.summary import Condition
+    from vbs_cli.report.tables import Condition
     from vbs_cli.stages import evaluate as stage
 
     with shell.job() if val is None and test is None else arrays_job(shell, val, test) as job:
@@ -272,7 +272,7 @@ def noise_sweep(
     markdown: Markdown = False,
 ) -> None:
     """Score every method under growing noise, one forward pass per model and level."""
-    from vbs_cli.stages import caches
+    from vbs_cli.stages import passes as caches
     from vbs_cli.stages.sweep import chosen_noises, sweep
 
     asked = shell.given({"levels": levels, "max_level": max_level})

@@ -15,9 +15,9 @@ from vbs_cli import __version__
 from vbs_cli.cli import outputs as outputs  # enters its commands
 from vbs_cli.cli.commands import app
 from vbs_cli.console import Console
-from vbs_cli.crews import is_child
-from vbs_cli.crews.relay import end_with_parent
 from vbs_cli.errors import InvalidInput, VbsError, translated
+from vbs_cli.executors import is_child
+from vbs_cli.executors.relay import end_with_parent
 
 INTERRUPTED = 130
 

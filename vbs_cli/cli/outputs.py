@@ -104,8 +104,8 @@ def report(
 )
 def diagnose(shell: Shell, noise: Noises = None) -> None:
     """Tell whether variance-based smoothing fits the network and its data, and what speaks for and against it."""
-    from vbs_cli.stages import caches
     from vbs_cli.stages import diagnose as stage
+    from vbs_cli.stages import passes as caches
     from vbs_cli.stages.sweep import chosen_noises
 
     with shell.job() as job:
@@ -147,7 +147,7 @@ def bench(
     The network is that of the run, or the one that --dataset, --profile, --model, --width and --size describe; without
     either it is the paper's network for CIFAR-10.
     """
-    from vbs_cli.plots import cost_lines as lines
+    from vbs_cli.report import costs as lines
     from vbs_cli.stages import bench as stage
     from vbs_cli.stages.bench_sweep import bench_sweep
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @contextmanager
 def arrays_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
     """A run of logits that the user has."""
-    from vbs_cli.stages import arrays
+    from vbs_cli.stages import given as arrays
 
     if val is None or test is None:
         raise InvalidInput("--val and --test go together", hint="methods are fitted on one and scored on the other")

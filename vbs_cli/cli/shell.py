@@ -19,8 +19,8 @@ from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.settings import GIVEN, PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
 
 if TYPE_CHECKING:
-    from vbs_cli.crews import Crew
     from vbs_cli.data import Prepared
+    from vbs_cli.executors import Crew
     from vbs_cli.run import Run
     from vbs_cli.stages.base import Job, Target
 
@@ -126,10 +126,10 @@ class Shell:
 
     def _crew(self, job: Job) -> Crew | None:
         """Who works on the networks: a cluster, several processes on this machine, or this one."""
-        from vbs_cli.crews import Local, cores
+        from vbs_cli.executors import Local, cores
 
         if self.cluster is not None:
-            from vbs_cli.crews.cluster import Cluster
+            from vbs_cli.executors.cluster import Cluster
 
             return Cluster(self.cluster)
         gpus = visible_gpus() if self.device in ("auto", "cuda") and job.device.type == "cuda" else ()

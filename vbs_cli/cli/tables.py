@@ -46,7 +46,7 @@ def cell(name: str, value: Any) -> str:
 
 def number(value: Any) -> Any:
     """A number to four digits; of a table of numbers, its size."""
-    from vbs_cli.plots.summary import sized
+    from vbs_cli.report.tables import sized
 
     if isinstance(value, (list, tuple)):
         return sized(value)
@@ -64,7 +64,7 @@ def show_metrics(
     markdown: bool = False,
 ) -> None:
     """A table of scores and one of differences per condition, then curves; the rows themselves with --json."""
-    from vbs_cli.plots import summary
+    from vbs_cli.report import tables as summary
 
     methods = list(intervals["method"].unique())
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
@@ -90,7 +90,7 @@ def show_metrics(
 
 def curves(swept: pd.DataFrame | None, reliability: pd.DataFrame | None) -> list[Any]:
     """A sweep along its levels, and accuracy along confidence, as small as words."""
-    from vbs_cli.plots import sparks
+    from vbs_cli.report import sparks
 
     shown: list[Any] = []
     if swept is not None and (lines := sparks.level_lines(swept)):
@@ -104,7 +104,7 @@ def show_study(
     shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, distributions: pd.DataFrame, *, markdown: bool
 ) -> None:
     """Both ensembles at some levels, and how far they are apart; all levels with --json."""
-    from vbs_cli.plots import summary
+    from vbs_cli.report import tables as summary
     from vbs_cli.stages.study import BASELINE, COMPARED, SMOOTHED
 
     shape = shaper(markdown=markdown)
@@ -122,7 +122,7 @@ def show_study(
 
 def shaper(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
     """Tables for a terminal, for a page, or for a paper."""
-    from vbs_cli.plots.summary import latex_table, markdown_table
+    from vbs_cli.report.tables import latex_table, markdown_table
 
     if markdown or latex:
         written = latex_table if latex else markdown_table
@@ -131,7 +131,7 @@ def shaper(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], S
 
 
 def heading(condition: str, metrics: pd.DataFrame) -> str:
-    from vbs_cli.plots.summary import count_seeds
+    from vbs_cli.report.tables import count_seeds
 
     seeds = count_seeds(metrics)
     counted = f"{seeds} seed{'s' if seeds > 1 else ''}" if (metrics["seed"] >= 0).any() else "all seeds together"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.models.calibrated import INPUT, Calibrated
+from vbs_cli.export.module import INPUT, Calibrated
 from vbs_cli.registry import Registry
 
 Outputs = Mapping[str, Tensor]  # by the names of `calibrated.OUTPUTS`

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from vbs_cli.errors import VbsError
 from vbs_cli.export.base import Outputs, Predict
+from vbs_cli.export.module import OUTPUTS
 from vbs_cli.logits import Logits
 from vbs_cli.methods.base import TemperatureMethod
-from vbs_cli.models.arrangement import placed
-from vbs_cli.models.calibrated import OUTPUTS
-from vbs_cli.models.fast import fast
+from vbs_cli.models.memory import placed
 from vbs_cli.seeding import generator
+from vbs_cli.views.fast import fast
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 7)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from vbs_cli.export.base import FORMATS, Format, Outputs, Predict, any_batch, needed
-from vbs_cli.models.calibrated import INPUT, OUTPUTS, Calibrated
+from vbs_cli.export.module import INPUT, OUTPUTS, Calibrated
 
 LIBRARIES = ("onnx", "onnxscript", "onnxruntime")
 

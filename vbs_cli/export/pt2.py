@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vbs_cli.export.base import FORMATS, Format, Predict, any_batch, called
-from vbs_cli.models.calibrated import Calibrated
+from vbs_cli.export.module import Calibrated
 
 
 def write(model: Calibrated, example: Tensor) -> bytes:

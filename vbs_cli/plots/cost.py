@@ -14,8 +14,8 @@ from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import PAGE, TEXT, footnote, legend_above, name_axes, panels
 from vbs_cli.plots.curves import start_at_zero
 from vbs_cli.plots.style import FAINT, INK, Style, method_style
-from vbs_cli.plots.summary import count_seeds
 from vbs_cli.registry import listed
+from vbs_cli.report.tables import count_seeds
 
 BENCH = "vbs bench --batch 128"
 COSTS = {"flops_ratio": "FLOPs, relative to conventional", "latency_ratio": "latency, relative to conventional"}

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from vbs_cli.plots.base import in_order
 from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, panels, title
 from vbs_cli.plots.style import LINE_WIDTH, MARKER_SIZE, Style, method_style
-from vbs_cli.plots.summary import count_seeds
 from vbs_cli.registry import listed
+from vbs_cli.report.tables import count_seeds
 
 LEVEL = "noise level λ"
 FEW_LEVELS = 8  # up to here every point of a line gets its marker

@@ -8,7 +8,7 @@ from typing import Any
 
 from vbs_cli import files
 from vbs_cli.errors import InvalidInput
-from vbs_cli.models.training import Epoch
+from vbs_cli.networks.training import Epoch
 
 CURVES = ("loss", "accuracy", "val_loss", "val_accuracy", "speed")
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vbs_cli.errors import DamagedArtifact
 from vbs_cli.logits import Logits
-from vbs_cli.models.training import Checkpoint, Epoch
+from vbs_cli.networks.training import Checkpoint, Epoch
 
 T = TypeVar("T")
 NOTES = "vbs"  # the key of our metadata

@@ -10,10 +10,11 @@ from vbs_cli.diagnosis import Choice, gain_of, search, windowed
 from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job
-from vbs_cli.stages.caches import Pass
 from vbs_cli.stages.diagnose import CHOSEN_AT, METHOD, clean_passes, validation_passes
+from vbs_cli.stages.passes import Pass
 
 SHOWN = 5  # of what was tried
 

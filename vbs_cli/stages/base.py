@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from vbs_cli.crews import Crew
 from vbs_cli.data import Prepared
 from vbs_cli.errors import VbsError
+from vbs_cli.executors import Crew
 from vbs_cli.methods import METHODS, Method
 from vbs_cli.progress import SILENT, Progress
 from vbs_cli.registry import unknown

@@ -22,11 +22,12 @@ from vbs_cli.metrics import SCORES, values_of
 from vbs_cli.progress import Task
 from vbs_cli.run import Store
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, train
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import train
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.calibrate import calibrate
+from vbs_cli.stages.cells import Fitted, scored_record
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.scoring import Fitted, scored_record
 from vbs_cli.stages.sweep import sweep
 
 NOISE = "gaussian"

@@ -11,7 +11,8 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods import Method
 from vbs_cli.run import Recipe, layout
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job, Target
 
 

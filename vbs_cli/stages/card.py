@@ -16,11 +16,11 @@ from vbs_cli.data import DATASETS
 from vbs_cli.data.base import SIMULATED
 from vbs_cli.export import FORMATS
 from vbs_cli.export.check import BATCHES, TOLERANCE
+from vbs_cli.export.module import INPUT
 from vbs_cli.methods.base import Method
 from vbs_cli.models.base import FITTING, MODELS, spelled
-from vbs_cli.models.calibrated import INPUT
 from vbs_cli.models.fitting import fitting_name
-from vbs_cli.plots.summary import Condition, markdown_table, some_levels
+from vbs_cli.report.tables import Condition, markdown_table, some_levels
 from vbs_cli.run import layout
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.train import weights_name

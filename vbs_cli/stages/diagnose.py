@@ -10,11 +10,12 @@ from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods.variance import VarianceSmoothing
-from vbs_cli.plots.summary import evenly
+from vbs_cli.report.tables import evenly
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job
-from vbs_cli.stages.caches import Pass
+from vbs_cli.stages.passes import Pass
 
 METHOD, MODEL = "vbs", "conventional"
 FEW = 5  # levels of a noise, none included: as many are made where there is no sweep, and read where there is one

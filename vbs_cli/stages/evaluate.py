@@ -14,17 +14,18 @@ from torch import Tensor
 from vbs_cli import files
 from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, risk_coverage, values_of
 from vbs_cli.metrics.reliability import bins_of
-from vbs_cli.plots.summary import Condition, conditions
+from vbs_cli.report.tables import Condition, conditions
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.run.store import STALE
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job, Target
-from vbs_cli.stages.caches import Pass
 from vbs_cli.stages.calibrate import calibrate
+from vbs_cli.stages.cells import Cell, Fitted, cells_of, fingerprints, scored_cells
+from vbs_cli.stages.passes import Pass
 from vbs_cli.stages.proxy import COLUMNS as PROXY_COLUMNS
 from vbs_cli.stages.proxy import proxy_table
-from vbs_cli.stages.scoring import Cell, Fitted, cells_of, fingerprints, scored_cells
 
 Row = dict[str, Any]
 KEYS = ["noise", "level", "seed", "method"]

@@ -7,7 +7,7 @@ import pandas as pd
 from vbs_cli.data.noise import distort
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.stages import caches
+from vbs_cli.stages import passes as caches
 from vbs_cli.stages.base import Job, Target
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -17,12 +17,13 @@ from vbs_cli.data.noise import distort
 from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.export import FORMATS
 from vbs_cli.export.check import BATCHES, check, differences, random_inputs, reference
+from vbs_cli.export.module import calibrated, why_not
 from vbs_cli.methods import METHODS
 from vbs_cli.methods.base import TemperatureMethod
-from vbs_cli.models.calibrated import calibrated, why_not
 from vbs_cli.run import Recipe, layout
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, calibrate, evaluate
+from vbs_cli.stages import calibrate, evaluate
+from vbs_cli.stages import passes as caches
 from vbs_cli.stages.base import Job, Target
 from vbs_cli.stages.card import Facts, card_of, markdown_of
 from vbs_cli.stages.train import need_trained, trained_network

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vbs_cli.stages import caches, networks, train
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import train
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.plot import plot

@@ -15,10 +15,11 @@ from vbs_cli.methods import METHODS
 from vbs_cli.metrics.proxy import Course, proxy
 from vbs_cli.run import layout
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job
-from vbs_cli.stages.caches import Pass
-from vbs_cli.stages.scoring import Source, by_condition, scored_record, sources
+from vbs_cli.stages.cells import Source, by_condition, scored_record, sources
+from vbs_cli.stages.passes import Pass
 
 COLUMNS = ("noise", "model", "quantity", "value", "low", "high")
 # The plain prediction of each record, whose errors the spread is to tell.

@@ -13,10 +13,10 @@ import pandas as pd
 
 from vbs_cli import __version__, files
 from vbs_cli.plots import FIGURES, READS
-from vbs_cli.plots.comparison import render_comparison
-from vbs_cli.plots.cost_lines import COST_COLUMNS, cost_lines
-from vbs_cli.plots.report import ReportData, render
-from vbs_cli.plots.summary import (
+from vbs_cli.report.comparison import render_comparison
+from vbs_cli.report.costs import COST_COLUMNS, cost_lines
+from vbs_cli.report.page import ReportData, render
+from vbs_cli.report.tables import (
     BASELINE,
     DIFFERENCES,
     INTERVAL_COLUMNS,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from vbs_cli.run import State
 from vbs_cli.run.store import STALE
-from vbs_cli.stages import caches, calibrate, evaluate, examples, export, plot, report, study, train
+from vbs_cli.stages import calibrate, evaluate, examples, export, plot, report, study, train
+from vbs_cli.stages import passes as caches
 from vbs_cli.stages.base import Job, Target
 
 

@@ -19,11 +19,12 @@ from vbs_cli.methods import Method
 from vbs_cli.metrics import METRICS, Scored, bootstrap, values_of
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.seeding import threads
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job, Target
-from vbs_cli.stages.caches import Pass
+from vbs_cli.stages.cells import cells_of, scored_cells
 from vbs_cli.stages.evaluate import interval_rows, labelled
-from vbs_cli.stages.scoring import cells_of, scored_cells
+from vbs_cli.stages.passes import Pass
 from vbs_cli.stages.sweep import check_noises
 
 # The paper's study; alpha 1 and beta q75 are the defaults of the method.

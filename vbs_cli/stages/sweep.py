@@ -9,7 +9,8 @@ import pandas as pd
 
 from vbs_cli.data import NOISES, noises_for
 from vbs_cli.errors import InvalidInput
-from vbs_cli.stages import caches, networks
+from vbs_cli.stages import passes as caches
+from vbs_cli.stages import work as networks
 from vbs_cli.stages.base import Job
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.examples import keep_examples

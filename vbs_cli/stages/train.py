@@ -12,10 +12,11 @@ import pandas as pd
 import torch
 from torch import nn
 
-from vbs_cli.crews import Local
 from vbs_cli.errors import MissingArtifact
-from vbs_cli.models import build_model, training
-from vbs_cli.models.arrangement import arranged, placed
+from vbs_cli.executors import Local
+from vbs_cli.models import build_model
+from vbs_cli.models.memory import arranged, placed
+from vbs_cli.networks import training
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.run.board import Board
 from vbs_cli.seeding import threads

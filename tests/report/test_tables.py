@@ -1,0 +1,146 @@
+"""The summary against arithmetic by hand."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from vbs_cli.plots import Tables
+from vbs_cli.report.tables import (
+    INTERVAL_COLUMNS,
+    SWEEP_COLUMNS,
+    Condition,
+    best_methods,
+    conditions,
+    interval_lines,
+    plus_minus,
+    proxy_lines,
+    some_levels,
+    study_differences,
+    study_lines,
+    sweep_lines,
+)
+
+MakeTables = Callable[..., Tables]
+
+
+def test_clean_comes_first_and_the_level_is_the_nearest_one_measured(make_tables: MakeTables) -> None:
+    metrics = make_tables(n_levels=20, noises=("speckle", "gaussian")).metrics.iloc[::-1]
+    assert [each.name for each in conditions(metrics, level=0.9)] == ["clean", "gaussian 0.89", "speckle 0.89"]
+
+
+def test_scores_stand_with_half_their_interval_and_chance_without(make_tables: MakeTables) -> None:
+    tables = make_tables(n_levels=3)
+    at = Condition("gaussian", 0.5)
+    metrics, intervals = at.of(tables.metrics), at.of(tables.intervals)
+    lines = interval_lines(metrics, intervals)
+    assert [line[0] for line in lines] == ["conventional", "temperature", "vbs", "mc-dropout"]
+    row = dict(zip(INTERVAL_COLUMNS, lines[2], strict=True))
+    of_vbs = metrics[metrics["method"] == "vbs"]
+    ece = statistics.fmean(of_vbs[of_vbs["metric"] == "ece"]["value"])
+    chance = statistics.fmean(of_vbs[of_vbs["metric"] == "ece_chance"]["value"])
+    assert row["ece"] == f"{ece:.3f} ± 0.010"
+    assert row["by chance"] == f"{chance:.3f}"
+
+
+def differences(*rows: tuple[str, str, float, float, float], metric: str = "ece") -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["method", "baseline", "value", "low", "high"])
+    return table.assign(metric=metric)
+
+
+def test_the_best_is_marked_only_where_every_interval_supports_it() -> None:
+    ahead = differences(("a", "b", -0.2, -0.3, -0.1), ("b", "a", 0.2, 0.1, 0.3))
+    assert best_methods(ahead, "ece") == {"a"}
+    doubtful = differences(("a", "b", -0.2, -0.5, 0.1), ("b", "a", 0.2, -0.1, 0.5))
+    assert best_methods(doubtful, "ece") == set()
+    one_of_two = pd.concat([ahead, differences(("a", "c", -0.1, -0.3, 0.1), ("c", "a", 0.1, -0.1, 0.3))])
+    assert best_methods(one_of_two, "ece") == set()
+
+
+def test_more_is_better_for_accuracy_and_nothing_for_entropy() -> None:
+    rows = (("a", "b", -0.2, -0.3, -0.1), ("b", "a", 0.2, 0.1, 0.3))
+    assert best_methods(differences(*rows, metric="accuracy"), "accuracy") == {"b"}
+    assert best_methods(differences(*rows, metric="entropy"), "entropy") == set()
+
+
+def test_methods_that_are_the_same_are_best_together_but_not_alone() -> None:
+    same = [("a", "b", 0.0, 0.0, 0.0), ("b", "a", 0.0, 0.0, 0.0)]
+    assert best_methods(differences(*same), "ece") == set()
+    third = [(m, "c", -0.2, -0.3, -0.1) for m in "ab"] + [("c", m, 0.2, 0.1, 0.3) for m in "ab"]
+    assert best_methods(differences(*same, *third), "ece") == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "digits", "text"),
+    [
+        (0.12345, 0.00444, 3, "0.123 ± 0.004"),
+        (0.12345, math.nan, 3, "0.123"),
+        (12.0, 0.5, 1, "12.0 ± 0.5"),
+        (math.nan, math.nan, 3, "-"),
+    ],
+)
+def test_plus_minus(mean: float, std: float, digits: int, text: str) -> None:
+    assert plus_minus(mean, std, digits) == text
+
+
+def test_some_levels_reach_from_the_first_to_the_last() -> None:
+    rows = pd.DataFrame({"level": [i / 59 for i in range(60)] * 2})
+    levels = some_levels(rows)
+    assert len(levels) == 6
+    assert (levels[0], levels[-1]) == (0, 1)
+    assert some_levels(rows[rows["level"] < 0.02]) == [0, 1 / 59]
+
+
+def test_a_sweep_s_table_has_means_over_seeds_at_some_levels(make_tables: MakeTables) -> None:
+    metrics = make_tables(n_seeds=3, n_levels=11).metrics
+    metrics = metrics[metrics["metric"].isin(SWEEP_COLUMNS)]
+    lines = sweep_lines(metrics)
+    assert all(len(line) == len(SWEEP_COLUMNS) for line in lines)
+    noise, level, method, accuracy, *_ = lines[-1]
+    chosen = metrics[(metrics["noise"] == noise) & (metrics["method"] == method) & (metrics["metric"] == "accuracy")]
+    expected = statistics.fmean(chosen[chosen["level"].round(2) == float(level)]["value"])
+    assert accuracy == f"{expected:.3f}"
+    assert "clean" not in {line[0] for line in lines}
+
+
+def test_the_spread_s_table_stars_a_difference_whose_interval_excludes_zero() -> None:
+    quantities = ("sigma_clean", "sigma_most", "error_clean", "error_most", "rank_correlation", "auroc_sigma")
+    names = (*quantities, "auroc_confidence", "patch_accuracy")
+    rows = [{"quantity": name, "value": 0.5, "low": 0.4, "high": 0.6} for name in names]
+    rows.append({"quantity": "rank_correlation", "value": math.nan, "low": math.nan, "high": math.nan})
+    gains = {"gaussian": (-0.2, -0.3, -0.1), "speckle": (-0.2, -0.5, 0.1)}
+    table = pd.DataFrame(
+        [
+            {"noise": noise, "model": "conventional", **row}
+            for noise, gain in gains.items()
+            for row in [*rows, {"quantity": "auroc_gain", **dict(zip(("value", "low", "high"), gain, strict=True))}]
+        ]
+    )
+    starred, plain = proxy_lines(table)
+    assert starred[:4] == ["gaussian", "patches", "0.50 to 0.50", "0.50 to 0.50"]
+    assert starred[4] == "-"  # no correlation
+    assert starred[5:] == ["0.50 ± 0.10", "0.50 ± 0.10", "-0.20 *", "0.50"]
+    assert plain[7] == "-0.20"
+
+
+def test_a_study_s_tables_have_both_methods_at_some_levels() -> None:
+    rows = [
+        {
+            "level": level,
+            "method": method,
+            "baseline": baseline,
+            "metric": "ece",
+            "value": v,
+            "low": v - 1,
+            "high": v + 1,
+        }
+        for level in (0.0, 0.35, 0.7)
+        for method, baseline, v in (("a", "", 3.0), ("b", "", 1.0), ("b", "a", -2.0), ("a", "b", 2.0))
+    ]
+    table = pd.DataFrame(rows)
+    assert study_lines(table, ["ece"])[:2] == [["0.00", "a", "3.000 ± 1.000"], ["0.00", "b", "1.000 ± 1.000"]]
+    assert study_differences(table, "a", ["ece"])[-1] == ["0.70", "-2.000 [-3.000, -1.000] *"]

@@ -1,0 +1,110 @@
+"""A network and its fitted method as one module: one pass from inputs to probabilities, temperature and spread.
+
+Plain tensor operations without a branch on data, so that it can be written to a file and run without vbs.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import SPREADS, check_kernel, deviation, pool
+from vbs_cli.methods.base import Method, need_fitted
+from vbs_cli.methods.conventional import Conventional
+from vbs_cli.methods.temperature import TemperatureScaling
+from vbs_cli.methods.variance import MAPS, VarianceSmoothing, sigma_tilde
+from vbs_cli.models.base import patch_grid
+from vbs_cli.views.fast import Rows, fast
+
+INPUT = "input"
+OUTPUTS = ("probabilities", "temperature", "sigma")
+# Methods whose record is not that of one network and one pass, by what they read.
+NOT_ONE_PASS = {
+    "dropout": "it needs several passes with other dropouts, and a file makes one",
+    "ensemble": "it needs the networks of all seeds, and a file holds one",
+}
+
+
+class Smoothing(nn.Module):
+    """sigma_tilde of variance-based smoothing: (B,) -> (B,)."""
+
+    def __init__(self, method: VarianceSmoothing) -> None:
+        super().__init__()
+        self.curve = MAPS[method.map]
+        alpha, beta = map(torch.tensor, method.numbers())
+        self.alpha, self.beta = nn.Buffer(alpha), nn.Buffer(beta)
+
+    def forward(self, sigma: Tensor) -> Tensor:
+        return sigma_tilde(self.curve, sigma, self.alpha, self.beta)
+
+
+class Constant(nn.Module):
+    """The same temperature for every input: (B,) -> (B,)."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.temperature = nn.Buffer(torch.tensor(value))
+
+    def forward(self, sigma: Tensor) -> Tensor:
+        return self.temperature.expand_as(sigma)
+
+
+class Calibrated(nn.Module):
+    """A network of patch logits, x -> (B, K, *grid), with the method that was fitted on it."""
+
+    def __init__(self, net: nn.Module, method: Method, *, kernel: int) -> None:
+        super().__init__()
+        self.net = net
+        self.kernel = kernel
+        self.spread = next(iter(method.spreads), "logits")
+        self.tempering = tempering(method)
+
+    def forward(self, input: Tensor) -> dict[str, Tensor]:
+        """(B, C, *size) -> probabilities (B, K), temperature (B,), sigma (B,)."""
+        z = self.net(input)
+        sigma = deviation(SPREADS[self.spread](self.windows(z))).to(z.dtype)
+        temperature = self.tempering(sigma)
+        probabilities = (pool(z) / temperature[:, None]).softmax(1)
+        return dict(zip(OUTPUTS, (probabilities, temperature, sigma), strict=True))
+
+    def windows(self, z: Tensor) -> Tensor:
+        """Means over neighbouring patches: (B, K, *grid) -> (B, K, S). Every runtime has average pooling."""
+        if self.kernel > 1:
+            z = (F.avg_pool1d if z.dim() == 3 else F.avg_pool2d)(z, self.kernel, stride=1)
+        return z.flatten(2)
+
+
+def calibrated(model: nn.Module, method: Method, *, shape: tuple[int, ...], kernel: int) -> Calibrated:
+    """The module for inputs of a shape, its network in a form that any runtime can take."""
+    check_kernel(kernel, grid=patch_grid(model, shape))
+    module = Calibrated(portable(fast(model, shape).net), method, kernel=kernel)
+    return module.requires_grad_(False).eval()
+
+
+def portable(net: nn.Module) -> nn.Module:
+    """A fast network as others lay out their tensors: channels last is a matter of this machine's convolutions."""
+    for name, layer in [*net.named_modules()]:
+        if isinstance(layer, Rows):
+            net.set_submodule(name, nn.Unflatten(2, (1, -1)))
+    return net.to(memory_format=torch.contiguous_format)
+
+
+def tempering(method: Method) -> nn.Module:
+    """What makes a temperature of each input's spread."""
+    if reason := why_not(type(method)):
+        raise InvalidInput(f"{type(method).__name__} cannot be one module: {reason}")
+    if isinstance(method, VarianceSmoothing):
+        return Smoothing(method)
+    if isinstance(method, TemperatureScaling):
+        return Constant(need_fitted(method.value, "temperature scaling"))
+    return Constant(1.0)
+
+
+def why_not(method: type[Method]) -> str:
+    """Why one pass of one network cannot give what a method predicts, or nothing."""
+    if method.model in NOT_ONE_PASS:
+        return NOT_ONE_PASS[method.model]
+    known = issubclass(method, VarianceSmoothing | TemperatureScaling | Conventional)
+    return "" if known else "it does more than divide the logits by a temperature"

@@ -1,0 +1,265 @@
+"""Training one network, epoch by epoch, so that a stopped training goes on and ends with the same bits."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vbs_cli.data.base import Split
+from vbs_cli.errors import NotFinite
+from vbs_cli.logits import pool
+from vbs_cli.models.dropout import leave_uncompiled, use_generator
+from vbs_cli.models.memory import arranged, placed
+from vbs_cli.seeding import generator, seed_of
+
+LOOK = 20  # steps between two looks at the loss; on a GPU every look waits for it
+AHEAD = 3  # batches that are loaded while a GPU works
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One row of the training table."""
+
+    epoch: int  # from 1
+    loss: float
+    accuracy: float
+    val_loss: float
+    val_accuracy: float
+    seconds: float
+    waited: float = 0.0  # of these, for the data of the next step
+    speed: float = 0.0  # training examples per second
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """All that the next epoch depends on. Random numbers are named by seed and epoch, so they need no state."""
+
+    weights: dict[str, Tensor]
+    optimizer: dict[str, Tensor]  # "<parameter>.<quantity>"
+    best: dict[str, Tensor]  # the weights of the epoch with the lowest validation loss, the first of equals
+    history: tuple[Epoch, ...]
+
+    @property
+    def epoch(self) -> int:
+        return len(self.history)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What decides the weights, beside network, data and seed."""
+
+    epochs: int
+    batch: int
+    lr: float
+    weight_decay: float = 0.0
+    patience: int = 0  # epochs without a better validation loss after which to stop; 0 never stops early
+    precision: str = "float32"  # or bfloat16, where the network's arithmetic is mixed
+    compile: bool = False
+
+    def is_over(self, history: Sequence[Epoch]) -> bool:
+        """Whether all epochs are done, or nothing has become better for too long."""
+        if not history:
+            return self.epochs == 0
+        stuck = self.patience > 0 and len(history) - best_epoch(history) >= self.patience
+        return len(history) >= self.epochs or stuck
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a training looks like in the midst of an epoch."""
+
+    epoch: int
+    loss: float  # mean of the epoch so far
+    accuracy: float
+    speed: float  # examples per second
+
+
+def best_epoch(history: Sequence[Epoch]) -> int:
+    """The one with the lowest validation loss, the first of equals."""
+    return min(history, key=lambda epoch: epoch.val_loss).epoch
+
+
+def initialised(build: Callable[[], nn.Module], *, seed: int, role: str) -> nn.Module:
+    """A network whose first weights depend on seed and role alone; the global random state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of("weights", seed, role))
+        return build()
+
+
+def train(
+    model: nn.Module,
+    data: Split,
+    val: Split,
+    schedule: Schedule,
+    *,
+    seed: int,
+    role: str,
+    device: torch.device | str = "cpu",
+    resume: Checkpoint | None = None,
+    advance: Callable[[int], None] = lambda count: None,
+    watch: Callable[[Sight], None] = lambda sight: None,
+) -> Iterator[Checkpoint]:
+    """Train with Adam and cross entropy on the pooled patch logits, yielding a checkpoint after every epoch.
+
+    `advance` hears of every batch, `watch` now and then how the epoch goes.
+    """
+    device = torch.device(device)
+    if device.type == "cuda":
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+    model = arranged(model, device)
+    optimizer = adam(model, lr=schedule.lr, weight_decay=schedule.weight_decay)
+    history: tuple[Epoch, ...] = ()
+    best: dict[str, Tensor] = {}
+    if resume is not None:
+        model.load_state_dict(resume.weights)
+        load_optimizer(optimizer, model, resume.optimizer)
+        history, best = resume.history, resume.best
+    stepper = Stepper(compiled(model) if schedule.compile else model, optimizer, schedule.precision, device)
+    while not schedule.is_over(history):
+        epoch = len(history) + 1
+        started = time.monotonic()
+        use_generator(model, generator("dropout", seed, role, epoch, device=device))
+        order = torch.randperm(len(data), generator=generator("order", seed, role, epoch))
+        drawn = data.redrawn(generator("crop", seed, role, epoch))
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed_of("global", seed, role, epoch))  # for layers that draw numbers of their own
+            loss, accuracy, waited = one_epoch(
+                stepper, drawn, torch.split(order, schedule.batch), epoch=epoch, advance=advance, watch=watch
+            )
+        speed = len(data) / (time.monotonic() - started)
+        use_generator(model, None)
+        val_loss, val_accuracy = validate(model, val, device=device)
+        seconds = time.monotonic() - started
+        history = (*history, Epoch(epoch, loss, accuracy, val_loss, val_accuracy, seconds, waited, speed))
+        weights = weights_of(model)
+        best = weights if best_epoch(history) == epoch else best
+        yield Checkpoint(weights, optimizer_tensors(optimizer, model), best, history)
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    """The network as torch.compile makes it, with the same parameters."""
+    leave_uncompiled(model)
+    return torch.compile(model)  # type: ignore[return-value]
+
+
+@dataclass
+class Stepper:
+    """One step of the optimiser after another."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    precision: str = "float32"
+    device: torch.device | str = "cpu"
+
+    def step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, C, *size), (B,) -> the loss, and the number of right answers before the step."""
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            logits = pool(self.model(x)).float()
+        loss = nn.functional.cross_entropy(logits, y)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach(), (logits.detach().argmax(1) == y).sum()
+
+
+def one_epoch(
+    stepper: Stepper,
+    data: Split,
+    batches: Sequence[Tensor],
+    *,
+    epoch: int,
+    advance: Callable[[int], None],
+    watch: Callable[[Sight], None],
+) -> tuple[float, float, float]:
+    """Mean loss and accuracy over the epoch, as they were when each batch was seen, and the time waited for data."""
+    stepper.model.train()
+    total = torch.zeros(3, dtype=torch.float64)  # loss, right answers, examples
+    unseen: list[tuple[Tensor, Tensor, int]] = []
+    waited = 0.0
+    began = started = time.monotonic()
+    for number, (x, y) in enumerate(loaded(data, batches, stepper.device), 1):
+        waited += time.monotonic() - started
+        unseen.append((*stepper.step(x, y), len(y)))
+        advance(len(y))
+        if number % LOOK == 0 or number == len(batches):
+            total += summed(unseen)
+            unseen.clear()
+            loss, accuracy = (total[:2] / total[2]).tolist()
+            watch(Sight(epoch, loss, accuracy, float(total[2]) / (time.monotonic() - began)))
+        started = time.monotonic()
+    return loss, accuracy, waited
+
+
+def summed(batches: Sequence[tuple[Tensor, Tensor, int]]) -> Tensor:
+    """Loss, right answers and examples of some batches, added up; a loss that is no number is an error."""
+    losses = torch.stack([loss for loss, *_ in batches]).cpu().double()
+    right = torch.stack([right for _, right, _ in batches]).sum().cpu().double()
+    wrong = losses[~losses.isfinite()]
+    if len(wrong):
+        raise NotFinite(f"the loss became {float(wrong[0])}", hint="a smaller --lr may help")
+    sizes = torch.tensor([size for *_, size in batches], dtype=torch.float64)
+    return torch.stack([(losses * sizes).sum(), right, sizes.sum()])
+
+
+def loaded(data: Split, batches: Sequence[Tensor], device: torch.device | str) -> Iterator[tuple[Tensor, Tensor]]:
+    """The batches on a device. While a GPU works the next ones are made ready; on a CPU that would gain nothing."""
+    device = torch.device(device)
+
+    def load(index: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = data.inputs(index.numpy()), data.y[index]
+        if device.type == "cuda":
+            x, y = x.pin_memory(), y.pin_memory()
+        return placed(x, device), placed(y, device)
+
+    if device.type == "cpu":
+        yield from map(load, batches)
+        return
+    with ThreadPoolExecutor(1) as loader:
+        ahead: deque[Future[tuple[Tensor, Tensor]]] = deque()
+        for index in batches:
+            ahead.append(loader.submit(load, index))
+            if len(ahead) > AHEAD:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def adam(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+
+
+@torch.inference_mode()
+def validate(model: nn.Module, val: Split, *, device: torch.device | str) -> tuple[float, float]:
+    """Loss and accuracy on a split, dropout off."""
+    model.eval()
+    scores = torch.cat([pool(model(placed(x, device))).cpu() for _, x in val.blocks()])
+    loss = nn.functional.cross_entropy(scores.double(), val.y)
+    return float(loss), float((scores.argmax(1) == val.y).double().mean())
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimiser's state by the names of the parameters."""
+    return {
+        f"{name}.{quantity}": value.detach().cpu().clone()
+        for name, parameter in model.named_parameters()
+        for quantity, value in optimizer.state[parameter].items()
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """The inverse; moments lie in memory as their parameters do, which the fused step relies on."""
+    for name, parameter in model.named_parameters():
+        state = optimizer.state[parameter]
+        state["step"] = tensors[f"{name}.step"].to(parameter.device, copy=True)
+        for quantity in ("exp_avg", "exp_avg_sq"):
+            state[quantity] = torch.empty_like(parameter).copy_(tensors[f"{name}.{quantity}"]).detach()

@@ -1,0 +1,190 @@
+"""What a reader of a report asks, and the tables and figures of a run that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vbs_cli.plots.base import Tables
+from vbs_cli.plots.style import method_style
+from vbs_cli.report.costs import COST_COLUMNS, cost_lines, cost_notes
+from vbs_cli.report.tables import (
+    BASELINE,
+    CHANCE,
+    DETECTION_COLUMNS,
+    DIFFERENCES,
+    INTERVAL_COLUMNS,
+    PROXY_COLUMNS,
+    Condition,
+    best_methods,
+    conditions,
+    difference_lines,
+    interval_lines,
+    proxy_lines,
+    study_lines,
+)
+
+NAMES = {
+    **{"method": "Method", "accuracy": "Accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", CHANCE: "by chance"},
+    **{"entropy": "Entropy", "aurc": "AURC", "auroc_confidence": "AUROC, confidence"},
+    **{"fpr95_confidence": "FPR at 95 %", "auroc_entropy": "AUROC, entropy", "auroc_sigma": "AUROC, sigma_bar"},
+    **{"kl_uniform": "KL to uniform", "level": "Level"},
+}
+STUDIED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The text of one number, and whether it is the best of its column beyond doubt."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows under one heading, each a name and its cells."""
+
+    title: str
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table as a page shows it."""
+
+    title: str
+    columns: Sequence[str]
+    groups: Sequence[Group]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A heading, the tables that answer it, and the names of the figures beside them."""
+
+    title: str
+    tables: Sequence[TableView]
+    figures: Sequence[str]
+
+
+def questions(tables: Tables) -> list[Question]:
+    """Those that the run's tables can answer, or at least a figure could."""
+    shown = conditions(tables.intervals) if len(tables.intervals) else []
+    clean = [each for each in shown if each.noise == "clean"]
+    noisy = [each for each in shown if each.noise != "clean"]
+    return [
+        Question("Can the confidence be believed?", scores(tables, clean), ("reliability", "reliability-methods")),
+        Question("And when the inputs get worse?", scores(tables, noisy), ("shift", "shift-scores")),
+        Question("Does the spread tell when predictions are wrong?", spread(tables), ("sigma",)),
+        Question("Which predictions can be kept?", detection(tables, shown), ("risk-coverage",)),
+        Question("What does it cost?", costs(tables), ("cost",)),
+        Question("Does smoothing help an ensemble?", ensembles(tables), ("ensemble-study",)),
+        Question("What did the networks see, and how did they learn?", (), ("examples", "training")),
+    ]
+
+
+def scores(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
+    """The scores of all methods, and how far each lies from the conventional prediction's."""
+    if not shown:
+        return []
+    own = TableView(
+        "Scores",
+        named(INTERVAL_COLUMNS),
+        [Group(each.name, score_rows(tables, each, INTERVAL_COLUMNS)) for each in shown],
+        note="± half the 95 % interval over examples and seeds. Bold: better than every other method by a paired "
+        "interval that excludes zero (accuracy high; NLL, Brier and ECE low). By chance: the ECE that a perfectly "
+        "calibrated predictor with the same confidences would score.",
+    )
+    if BASELINE not in set(tables.intervals["method"]):
+        return [own]
+    groups = [
+        Group(each.name, list(lined(difference_lines(each.of(tables.intervals), BASELINE), method_label)))
+        for each in shown
+    ]
+    apart = TableView(
+        f"Difference from the {BASELINE} prediction",
+        named(("method", *DIFFERENCES)),
+        groups,
+        note="Paired, with its 95 % interval; * where that excludes zero. Below zero is better.",
+    )
+    return [own, apart] if any(group.rows for group in groups) else [own]
+
+
+def score_rows(tables: Tables, condition: Condition, columns: Sequence[str]) -> list[tuple[str, list[Cell]]]:
+    """A row per method under one condition, the best value of a column marked where an interval supports it."""
+    intervals = condition.of(tables.intervals)
+    best = {column: best_methods(intervals, column) for column in columns}
+    return [
+        (
+            method_style(line[0]).label,
+            [Cell(text, line[0] in best[column]) for column, text in zip(columns[1:], line[1:], strict=True)],
+        )
+        for line in interval_lines(condition.of(tables.metrics), intervals, columns)
+    ]
+
+
+def detection(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
+    """How well each method's doubt finds its errors."""
+    note = (
+        "AURC: mean error rate over all shares of predictions that one could keep, the most confident first. AUROC: of "
+        "low confidence, high entropy and high sigma_bar for errors (0.5 is chance). FPR at 95 %: share of right "
+        "predictions rejected along with 95 % of the errors. ± and bold as above."
+    )
+    groups = [Group(each.name, score_rows(tables, each, DETECTION_COLUMNS)) for each in shown]
+    return [TableView("Errors found by doubt", named(DETECTION_COLUMNS), groups, note)] if groups else []
+
+
+def spread(tables: Tables) -> list[TableView]:
+    """Whether sigma_bar goes with the errors as each noise grows."""
+    if tables.proxy.empty:
+        return []
+    groups = [
+        Group(str(noise), list(lined([line[1:] for line in proxy_lines(rows)])))
+        for noise, rows in tables.proxy.groupby("noise", sort=False)
+    ]
+    note = (
+        "sigma_bar and error rate: without noise, and at its most. Correlation: Spearman's, between the two over the "
+        "levels. AUROC: of high sigma_bar, and by low confidence, for the errors among the inputs of all levels "
+        "together (0.5 is chance; * where the interval of the difference excludes zero). Parts right: accuracy of "
+        "single patches, draws or members without noise."
+    )
+    return [TableView("Spread and errors", PROXY_COLUMNS[1:], groups, note)]
+
+
+def costs(tables: Tables) -> list[TableView]:
+    """What a prediction of each method costs beside the conventional one."""
+    if tables.bench.empty:
+        return []
+    costs = tables.bench.to_dict("records")
+    rows = lined(cost_lines(costs), method_label)
+    told = ". ".join(note[0].upper() + note[1:] for note in cost_notes(costs))
+    note = f"Batches of {tables.bench['batch'].iloc[0]}. {told}."
+    return [TableView("Cost of a prediction", ("Method", *COST_COLUMNS[1:]), [Group("", list(rows))], note)]
+
+
+def ensembles(tables: Tables) -> list[TableView]:
+    """The deep ensemble beside the smoothed one at some levels."""
+    if tables.study_intervals.empty:
+        return []
+    groups: dict[str, list[Sequence[str]]] = {}
+    for level, *line in study_lines(tables.study_intervals, STUDIED):
+        groups.setdefault(level, []).append(line)
+    noise = tables.study_intervals["noise"].iloc[0]
+    shown = [Group(f"{noise} {level}", list(lined(lines, method_label))) for level, lines in groups.items()]
+    note = "± half the 95 % interval over examples. KL to uniform is the distance from knowing nothing."
+    return [TableView("Ensembles", named(("method", *STUDIED)), shown, note)]
+
+
+def lined(lines: Sequence[Sequence[str]], name: Callable[[str], str] = str) -> Iterator[tuple[str, list[Cell]]]:
+    """Lines of text as rows without a best value."""
+    for first, *rest in lines:
+        yield name(first), [Cell(text) for text in rest]
+
+
+def method_label(name: str) -> str:
+    return method_style(name).label
+
+
+def named(columns: Sequence[str], names: Mapping[str, str] = NAMES) -> list[str]:
+    return [names.get(column, column) for column in columns]

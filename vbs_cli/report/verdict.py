@@ -1,0 +1,193 @@
+"""What the numbers say about variance-based smoothing, in plain words, for better or worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from vbs_cli.metrics import Interval
+from vbs_cli.plots.style import method_style
+from vbs_cli.registry import listed
+from vbs_cli.report.tables import Condition, conditions
+
+Tone = Literal["better", "worse", "same"]
+Trend = Literal["rises", "falls", "mixed"]
+
+BEFORE, AFTER = "conventional", "vbs"
+VBS = method_style(AFTER).label
+VISIBLE = 0.0005  # a smaller difference does not show in three digits and counts as none
+MOST = 0.9  # of the levels of all seeds: a trend may have a few exceptions
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What happened under one condition."""
+
+    condition: str
+    tone: Tone
+    text: str
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence for everybody, then one finding per condition."""
+
+    lead: str
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A metric without and with smoothing under one condition, and the paired interval of the difference."""
+
+    condition: Condition
+    before: float
+    after: float
+    difference: Interval
+
+    @property
+    def tone(self) -> Tone:
+        """Better or worse only where the interval excludes zero and the difference shows."""
+        if not self.difference.excludes_zero or abs(self.difference.value) < VISIBLE:
+            return "same"
+        return "better" if self.difference.value < 0 else "worse"
+
+    def __str__(self) -> str:
+        """`from 0.154 to 0.148 (paired difference -0.007 [-0.015, -0.001])`."""
+        return f"from {self.before:.3f} to {self.after:.3f} ({self.told_difference})"
+
+    @property
+    def told_difference(self) -> str:
+        d = self.difference
+        return f"paired difference {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
+
+
+def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
+    """Compare variance-based smoothing with the conventional prediction, by paired 95 % intervals."""
+    pairs = [pair for each in conditions(intervals) if (pair := paired(intervals, each, "ece"))]
+    if not pairs:
+        return Verdict(f"No verdict: the run does not compare {VBS} with the conventional prediction.", ())
+    findings = [finding(metrics, intervals, pair) for pair in pairs]
+    falling = [pair.condition.noise for pair in pairs if sigma_trend(metrics, pair.condition.noise) == "falls"]
+    return Verdict(lead_sentence(pairs, falling), findings)
+
+
+def paired(intervals: pd.DataFrame, condition: Condition, metric: str, after: str = AFTER) -> Pair | None:
+    """The conventional prediction beside another; None where one of them was not measured."""
+    rows = condition.of(intervals)
+    found = {
+        (row["method"], row["baseline"]): Interval(row["value"], row["low"], row["high"])
+        for _, row in rows[rows["metric"] == metric].iterrows()
+    }
+    if not {(BEFORE, ""), (after, ""), (after, BEFORE)} <= set(found):
+        return None
+    return Pair(condition, found[BEFORE, ""].value, found[after, ""].value, found[after, BEFORE])
+
+
+def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Pair) -> Finding:
+    """The effect on ECE under one condition, and what else one should know about it."""
+    details = (
+        nll_sentence(paired(intervals, pair.condition, "nll")),
+        best_sentence(pair.condition.of(intervals)),
+        sigma_sentence(metrics, pair.condition.noise),
+    )
+    return Finding(pair.condition.name, pair.tone, ece_sentence(pair), " ".join(filter(None, details)))
+
+
+def place(condition: Condition) -> str:
+    """`on clean data`, `under gaussian noise at 0.50`."""
+    clean = condition.noise == "clean"
+    return "on clean data" if clean else f"under {condition.noise} noise at {condition.level:.2f}"
+
+
+def ece_sentence(pair: Pair) -> str:
+    """What smoothing does to the calibration error."""
+    where = place(pair.condition)
+    where = where[0].upper() + where[1:]
+    return {
+        "better": f"{where} {VBS} lowers ECE {pair}.",
+        "worse": f"{where} {VBS} raises ECE {pair}.",
+        "same": f"{where} ECE is {pair.before:.3f} without and {pair.after:.3f} with {VBS}: "
+        f"no difference can be told ({pair.told_difference}).",
+    }[pair.tone]
+
+
+def nll_sentence(pair: Pair | None) -> str:
+    """The same for NLL, a proper score, as a check on ECE."""
+    if pair is None:
+        return ""
+    if pair.tone == "same":
+        return f"NLL is {pair.before:.3f} and {pair.after:.3f}: no difference can be told ({pair.told_difference})."
+    return f"NLL goes {pair}."
+
+
+def best_sentence(rows: pd.DataFrame) -> str:
+    """Which method has the lowest ECE under this condition, and whether that can be told from the smoothed one's."""
+    ece = rows[rows["metric"] == "ece"]
+    own = ece[ece["baseline"] == ""].set_index("method")["value"]
+    if set(own.index) <= {BEFORE, AFTER}:
+        return ""
+    best = str(own.idxmin())
+    if best == AFTER:
+        return "No other method has a lower ECE here."
+    apart = ece[(ece["method"] == best) & (ece["baseline"] == AFTER)].iloc[0]
+    told = "" if Interval(0, apart["low"], apart["high"]).excludes_zero else ", not told from the smoothed one"
+    return f"Lowest ECE here: {method_style(best).label}, {own[best]:.3f}{told}."
+
+
+def sigma_curves(metrics: pd.DataFrame, noise: str) -> pd.DataFrame:
+    """`sigma_bar` of the smoothed model: a row per level, a column per seed that has all levels."""
+    rows = metrics[(metrics["noise"] == noise) & (metrics["method"] == AFTER) & (metrics["metric"] == "sigma_bar")]
+    return rows.pivot_table(index="level", columns="seed", values="value").dropna(axis="columns")
+
+
+def sigma_trend(metrics: pd.DataFrame, noise: str) -> Trend | None:
+    """Where `sigma_bar` goes from its value without noise; None if there is no sweep from level 0.
+
+    The method's threshold comes from clean data, so what counts is not the slope but which side of clean
+    the noisy levels lie on: a dip that recovers half way still is below.
+    """
+    curves = sigma_curves(metrics, noise)
+    if curves.empty or len(curves) < 2 or curves.index[0] != 0:
+        return None
+    change = curves.iloc[1:] - curves.iloc[0]
+    if (change > 0).to_numpy().mean() >= MOST:
+        return "rises"
+    return "falls" if (change < 0).to_numpy().mean() >= MOST else "mixed"
+
+
+def sigma_sentence(metrics: pd.DataFrame, noise: str) -> str:
+    """What `sigma_bar` did with growing noise, and what follows from it."""
+    trend = sigma_trend(metrics, noise)
+    if trend is None:
+        return ""
+    mean = sigma_curves(metrics, noise).mean(axis=1)
+    course = f"from {mean.iloc[0]:.2f} to {mean.iloc[-1]:.2f} at level {float(str(mean.index[-1])):.2f}"
+    return {
+        "rises": f"sigma_bar rises with the noise, {course}, as the method needs.",
+        "falls": f"sigma_bar falls with the noise, {course}: noisy inputs are smoothed less than clean ones, "
+        "so the method cannot be relied on here.",
+        "mixed": f"sigma_bar neither rises nor falls clearly with the noise, {course} "
+        f"(lowest {mean.min():.2f}, highest {mean.max():.2f}): smoothing follows the noise only in part.",
+    }[trend]
+
+
+def lead_sentence(pairs: Sequence[Pair], falling: Sequence[str]) -> str:
+    """What changed and by how much, where nothing did, and the warning that matters most."""
+    verbs = {"better": "lowers", "worse": "raises"}
+    clauses = []
+    for tone, verb in verbs.items():
+        told = [f"{place(pair.condition)} {pair}" for pair in pairs if pair.tone == tone]
+        if told:
+            clauses.append(f"{verb} ECE {listed(told)}")
+    alike = listed([place(pair.condition) for pair in pairs if pair.tone == "same"])
+    if alike:
+        clauses.append(f"{alike} no difference can be told" if clauses else f"makes no difference to ECE {alike}")
+    lead = f"{VBS.capitalize()} {'; '.join(clauses)}."
+    if falling:
+        lead += f" sigma_bar falls under {listed(falling)} noise, so the method cannot be relied on there."
+    return lead

@@ -1,0 +1,1 @@
+"""How trained weights are read."""
