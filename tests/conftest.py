@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from vbs_cli.artifacts import passes
+from vbs_cli.artifacts.job import Job
 from vbs_cli.cli import main
 from vbs_cli.data import Preparation, prepare
 from vbs_cli.data.preparation import Batch
 from vbs_cli.networks import training
 from vbs_cli.run import Run, Store
 from vbs_cli.settings import RADIO
-from vbs_cli.stages.base import Job
-from vbs_cli.stages.pipeline import run_all
-from vbs_cli.views import walk as forward
+from vbs_cli.stages.run import run_all
 
 pytest_plugins = ["tests.fixtures.tables"]
 
@@ -120,8 +120,7 @@ def no_network(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a network ran")
 
-    monkeypatch.setattr(forward, "run_patches", refuse)
-    monkeypatch.setattr(forward, "run_draws", refuse)
+    monkeypatch.setattr(passes, "walk", refuse)
     monkeypatch.setattr(training, "train", refuse)
 
 

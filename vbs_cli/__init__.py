@@ -13,32 +13,27 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from vbs_cli.diagnosis import diagnose
     from vbs_cli.logits import Logits, sigma_bar
-    from vbs_cli.methods.averaging import DeepEnsemble, MCDropout, PatchAveraging
+    from vbs_cli.methods.averaging import Averaging
     from vbs_cli.methods.bbq import BayesianBinning
     from vbs_cli.methods.conventional import Conventional
     from vbs_cli.methods.dirichlet import DirichletCalibration
     from vbs_cli.methods.histogram import HistogramBinning
     from vbs_cli.methods.isotonic import IsotonicCalibration
-    from vbs_cli.methods.temperature import TemperatureEnsemble, TemperatureScaling
-    from vbs_cli.methods.variance import DropoutSmoothing, EnsembleSmoothing, VarianceSmoothing
+    from vbs_cli.methods.temperature import TemperatureScaling
+    from vbs_cli.methods.variance import VarianceSmoothing
     from vbs_cli.methods.vector import VectorScaling
     from vbs_cli.metrics import bootstrap, error_detection, reliability_bins, score, scored
     from vbs_cli.run import open_run
     from vbs_cli.wrap.smoothed import wrap
 
 _HOME = {
+    "Averaging": "vbs_cli.methods.averaging",
     "BayesianBinning": "vbs_cli.methods.bbq",
     "Conventional": "vbs_cli.methods.conventional",
-    "DeepEnsemble": "vbs_cli.methods.averaging",
     "DirichletCalibration": "vbs_cli.methods.dirichlet",
-    "DropoutSmoothing": "vbs_cli.methods.variance",
-    "EnsembleSmoothing": "vbs_cli.methods.variance",
     "HistogramBinning": "vbs_cli.methods.histogram",
     "IsotonicCalibration": "vbs_cli.methods.isotonic",
     "Logits": "vbs_cli.logits",
-    "MCDropout": "vbs_cli.methods.averaging",
-    "PatchAveraging": "vbs_cli.methods.averaging",
-    "TemperatureEnsemble": "vbs_cli.methods.temperature",
     "TemperatureScaling": "vbs_cli.methods.temperature",
     "VarianceSmoothing": "vbs_cli.methods.variance",
     "VectorScaling": "vbs_cli.methods.vector",
@@ -54,18 +49,13 @@ _HOME = {
 }
 
 __all__ = [
+    "Averaging",
     "BayesianBinning",
     "Conventional",
-    "DeepEnsemble",
     "DirichletCalibration",
-    "DropoutSmoothing",
-    "EnsembleSmoothing",
     "HistogramBinning",
     "IsotonicCalibration",
     "Logits",
-    "MCDropout",
-    "PatchAveraging",
-    "TemperatureEnsemble",
     "TemperatureScaling",
     "VarianceSmoothing",
     "VectorScaling",

@@ -7,7 +7,7 @@ of *parts* (N, K, *grid): N examples, K classes, and one or two axes of S sub-pr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -26,6 +26,8 @@ SPREADS: dict[str, Callable[[Tensor], Tensor]] = {
     "softplus": F.softplus,
     "exp": lambda windows: windows.double().exp(),
 }
+
+ACTIVATIONS = "activations."  # before the number of a tapped layer, in the name of an extra
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,7 @@ class Logits:
             mean_softmax=windows.softmax(1).mean(2),
             part_accuracy=None if plain.labels is None else right_parts(z, plain.labels),
             parts=z if keep_parts else None,
-            extras={extra_sigma(of): spread_of(windows, of) for of in spreads},
+            extras={spread_name(of): spread_of(windows, of) for of in spreads},
         )
 
     @classmethod
@@ -97,36 +99,44 @@ class Logits:
         return cls.from_patches(z.permute(1, 2, 0), labels=labels, spreads=spreads, keep_parts=keep_parts)
 
     def at_kernel(self, kernel: int, *, spreads: Sequence[str] = ()) -> Logits:
-        """The same record with its spreads over another window; needs the parts."""
+        """This record with its spreads taken over another window; needs the parts."""
         if self.parts is None:
             raise InvalidInput("this record keeps no parts", hint="make it with keep_parts=True")
         record = Logits.from_patches(self.parts, labels=self.labels, kernel=kernel, spreads=spreads, keep_parts=True)
-        others = {name: value for name, value in self.extras.items() if name not in map(extra_sigma, SPREADS)}
+        others = {name: value for name, value in self.extras.items() if name not in map(spread_name, SPREADS)}
         return replace(record, extras={**others, **record.extras})
 
     def sigma_of(self, spread: str) -> Tensor:
         """sigma_bar of the logits or of another function of them, (N,)."""
-        found = self.sigma if spread == "logits" else self.extras.get(extra_sigma(spread))
+        found = self.sigma if spread == "logits" else self.extras.get(spread_name(spread))
         if found is None:
             how = "" if spread == "logits" else f" and spreads=({spread!r},)"
             raise InvalidInput(f"this record has no spread of {spread}", hint=f"make it with from_patches{how}")
         return found
 
+    @property
+    def activations(self) -> list[Tensor]:
+        """Summaries of intermediate activations, (N, 2C) per tapped layer from the first to the last."""
+        names = [name for name in self.extras if name.startswith(ACTIVATIONS)]
+        if not names:
+            raise InvalidInput("this record has no activations", hint="a method that reads them has them taken")
+        return [self.extras[name] for name in sorted(names, key=lambda name: int(name.removeprefix(ACTIVATIONS)))]
+
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that is there, by name; the inverse of `from_tensors`."""
+        """All tensors of the record by name; the inverse of `from_tensors`."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extras"}
         return {name: value for name, value in {**named, **self.extras}.items() if value is not None}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Logits:
-        """Names that are not fields become extras."""
+        """Record with these tensors; names that are not fields become extras."""
         known = {f.name for f in fields(cls)} - {"extras"}
         named = {name: value for name, value in tensors.items() if name in known}
         return cls(**named, extras={name: value for name, value in tensors.items() if name not in known})
 
     @classmethod
     def concat(cls, records: Sequence[Logits]) -> Logits:
-        """Records of consecutive examples as one."""
+        """Join records of consecutive examples into one."""
         columns = [record.tensors() for record in records]
         return cls.from_tensors({name: torch.cat([column[name] for column in columns]) for name in columns[0]})
 
@@ -143,7 +153,7 @@ def sigma_bar(patches: Any, kernel: int = 1, *, spread: str = "logits") -> Tenso
 
 
 def spread_over(z: Tensor, kernel: int, *, spread: str) -> Tensor:
-    """The same without a look at the numbers, for which a GPU would have to wait and a compiled graph to end."""
+    """sigma_bar without a check of the numbers: a GPU would have to wait for it, and a compiled graph would break."""
     sums, centre, size = window_sums(z, kernel)
     if spread == "logits":
         return deviation(sums) / size
@@ -167,9 +177,15 @@ def spread_of(windows: Tensor, spread: str) -> Tensor:
     return check_spread(deviation(SPREADS[spread](windows)), spread)
 
 
-def extra_sigma(spread: str) -> str:
-    """Under which name a record keeps a spread other than that of the logits."""
-    return f"sigma_{spread}"
+def spread_name(spread: str) -> str:
+    """Name under which a record keeps sigma_bar of a function of the logits: "sigma", "sigma_softmax"."""
+    return "sigma" if spread == "logits" else f"sigma_{spread}"
+
+
+def spreads_named(names: Iterable[str]) -> list[str]:
+    """Functions of the logits whose spread is among some names of a record's contents, other than the logits'."""
+    wanted = set(names)
+    return [spread for spread in SPREADS if spread != "logits" and spread_name(spread) in wanted]
 
 
 def check_spread(sigma: Tensor, spread: str) -> Tensor:
@@ -180,7 +196,7 @@ def check_spread(sigma: Tensor, spread: str) -> Tensor:
 
 
 def pool(z: Tensor) -> Tensor:
-    """The final average pooling, over all parts: (N, K, *grid) -> (N, K)."""
+    """Average over all parts, the classifier's final pooling: (N, K, *grid) -> (N, K)."""
     return z.flatten(2).mean(2)
 
 

@@ -81,7 +81,7 @@ def load_submodules(package: str, path: Iterable[str], *, plugins: str = "") -> 
     """
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")
-    for plugin in installed_plugins().select(group=plugins) if plugins else ():
+    for plugin in installed_plugins(plugins) if plugins else ():
         try:
             plugin.load()
         except Exception as error:
@@ -91,6 +91,6 @@ def load_submodules(package: str, path: Iterable[str], *, plugins: str = "") -> 
 
 
 @functools.cache
-def installed_plugins() -> importlib.metadata.EntryPoints:
-    """Entry points of all installed packages, read once."""
-    return importlib.metadata.entry_points()
+def installed_plugins(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """Entry points of a group that installed packages have."""
+    return tuple(importlib.metadata.entry_points(group=group))

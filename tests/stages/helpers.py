@@ -3,13 +3,14 @@
 import time
 
 from tests.conftest import SMALL
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.work import NetworksFailed
 from vbs_cli.data import open_dataset
 from vbs_cli.progress import Progress
 from vbs_cli.run import Run, Store, layout
 from vbs_cli.stages import status
-from vbs_cli.stages import work as networks
-from vbs_cli.stages.base import Job
 from vbs_cli.stages.sweep import sweep
+from vbs_cli.stages.train import train
 
 KEPT = (".safetensors", layout.METRICS, layout.RELIABILITY, layout.METHODS, layout.INTERVALS)
 
@@ -31,7 +32,8 @@ def job_in(folder, settings=SMALL, **extra):
 
 def all_numbers(job):
     """The run without its pictures."""
-    networks.check(networks.train_all(job))
+    if failures := train(job):
+        raise NetworksFailed(failures)
     sweep(job, job.run.settings.noises)
 
 

@@ -21,14 +21,16 @@ from vbs_cli.bench import flops
 from vbs_cli.bench.network import Network
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits, pool, sigma_bar, window_sums
-from vbs_cli.methods.averaging import DeepEnsemble, MCDropout, PatchAveraging
-from vbs_cli.methods.base import METHODS, Method
+from vbs_cli.methods.averaging import Averaging
+from vbs_cli.methods.base import Method
 from vbs_cli.methods.conventional import Conventional
 from vbs_cli.methods.temperature import TemperatureScaling
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.models.dropout import Dropout, split_before_dropout
+from vbs_cli.pairs import find_pair
+from vbs_cli.views.draws import members_of
 from vbs_cli.views.fast import fast
-from vbs_cli.views.walk import members_of, patches_of
+from vbs_cli.views.patches import patches_of
 
 # As after fitting. The numbers do not matter for the cost; beta = 1 has every example smoothed.
 CONVENTIONAL = Conventional()
@@ -69,7 +71,7 @@ class Contender:
     @property
     def model(self) -> str:
         """Whose sub-predictions the method reads: "conventional", "dropout" or "ensemble"."""
-        return METHODS[self.method].model
+        return find_pair(self.method).view
 
     @property
     def all_draws_at_once(self) -> bool:
@@ -77,7 +79,7 @@ class Contender:
 
     def networks(self, members: int) -> int:
         """How many a prediction needs."""
-        return members if self.model == "ensemble" else 1
+        return members if self.model == "members" else 1
 
     def predict(self, case: Case, x: Tensor) -> Tensor:
         """(B, *shape) -> (B, K)."""
@@ -86,7 +88,7 @@ class Contender:
     def case(self, network: Network, folder: Path, *, draws: int, members: int, device: str) -> Case:
         """All that its predictions need, made before they are measured; `folder` is for what is not kept in memory."""
         seeds = range(self.networks(members))
-        built = [network.build(dropout=self.model == "dropout", seed=seed).to(device) for seed in seeds]
+        built = [network.build(dropout=self.model == "draws", seed=seed).to(device) for seed in seeds]
         if self.variant == "paper":
             nets = [with_plain_dropout(net) for net in built] if self.all_draws_at_once else built
             return Case(nets, network.kernel, draws)
@@ -153,7 +155,7 @@ def smoothed(case: Case, patches: Tensor) -> Tensor:
 def patch_average(case: Case, patches: Tensor) -> Tensor:
     sums, centre, size = window_sums(patches, case.kernel)
     softmaxes = torch.add(centre, sums, alpha=1 / size).softmax(1)
-    return PatchAveraging().predict_proba(Logits(pool(patches), mean_softmax=softmaxes.mean(2)))
+    return Averaging().predict_proba(Logits(pool(patches), mean_softmax=softmaxes.mean(2)))
 
 
 def average(method: Method) -> Callable[[Case, Tensor], Tensor]:
@@ -167,8 +169,8 @@ WAYS = {
     "temperature": (tempered(TEMPERATURE), flops.temperature_flops, patches_at_once, patches_in_chunks),
     "vbs": (smoothed, flops.vbs_flops, patches_at_once, patches_in_chunks),
     "naive": (patch_average, flops.naive_flops, patches_at_once, patches_in_chunks),
-    "mc-dropout": (average(MCDropout()), flops.average_flops, draws_at_once, draws_in_turn),
-    "ensemble": (average(DeepEnsemble()), flops.average_flops, members_in_memory, members_in_turn),
+    "mc-dropout": (average(Averaging()), flops.average_flops, draws_at_once, draws_in_turn),
+    "ensemble": (average(Averaging()), flops.average_flops, members_in_memory, members_in_turn),
 }
 # In the order of the table; the first is what the ratios refer to.
 CONTENDERS = tuple(

@@ -36,7 +36,7 @@ class Network:
                 dropout=self.dropout if dropout else 0.0,
             )
 
-        return initialised(build, seed=seed, role="bench").eval()
+        return initialised(build, seed=seed, name="bench").eval()
 
     def grid(self) -> tuple[int, ...]:
         """How the patches of an input lie."""

@@ -84,7 +84,7 @@ class Worker:
             patches = self.case.nets[0](x)
             with FlopCounterMode(display=False) as counter:
                 self.contender.forward(self.case, x)
-        passes = {"dropout": request.draws, "ensemble": request.members}.get(self.contender.model, 1)
+        passes = {"draws": request.draws, "members": request.members}.get(self.contender.model, 1)
         head = Head(patches.shape[1], tuple(patches.shape[2:]), kernel=self.case.kernel, passes=passes)
         return int(counter.get_total_flops()), self.contender.flops(head)
 

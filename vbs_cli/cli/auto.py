@@ -19,9 +19,10 @@ AutoNoise = Annotated[
 
 def calibrate_by_data(shell: Shell, noise: str | None, options: dict[str, dict[str, Any]] | None) -> None:
     """Choose kernel, alpha and beta by validation data, save them in the run, and fit its methods with them."""
+    from vbs_cli.artifacts.plan import planned
+    from vbs_cli.run import layout
     from vbs_cli.stages import auto
     from vbs_cli.stages import calibrate as stage
-    from vbs_cli.stages import passes as caches
     from vbs_cli.stages.diagnose import with_method
     from vbs_cli.stages.sweep import chosen_noises
 
@@ -29,7 +30,7 @@ def calibrate_by_data(shell: Shell, noise: str | None, options: dict[str, dict[s
         job, name = with_method(job), chosen_noises(job, [noise] if noise else None)[0]
         if shell.dry_run:
             wanted = [p for some in auto.passes(job, name).values() for p in some]
-            return shell.plan(job, [*caches.targets(job, wanted), stage.target(job)])
+            return shell.plan(planned(job, listed=wanted), [*(p.name for p in wanted), layout.METHODS])
         chosen = auto.choose(job, name)
     with replace(shell, force=False).job(**chosen.settings) as job:
         fitted = stage.rows(stage.calibrate(job))

@@ -18,7 +18,7 @@ from vbs_cli.executors import is_child
 from vbs_cli.registry import unknown
 
 if TYPE_CHECKING:
-    from vbs_cli.stages.base import Job
+    from vbs_cli.artifacts.job import Job
 
 app = typer.Typer(
     name="vbs",
@@ -130,23 +130,26 @@ def download(
     options={**NETWORKS, **BOARD},
 )
 def train(shell: Shell) -> None:
-    """Train the conventional and the MC-dropout network of every seed."""
+    """Train the networks of every seed that the run's methods need: the conventional and the MC-dropout one."""
+    from vbs_cli.artifacts.plan import with_plan
+    from vbs_cli.artifacts.work import NetworksFailed
     from vbs_cli.stages import plot as plot_stage
     from vbs_cli.stages import train as stage
-    from vbs_cli.stages import work as networks
 
     with shell.job(create=True) as job:
         if shell.dry_run:
-            return shell.plan(job, stage.targets(job))
-        failures = networks.train_all(job)
+            return shell.plan_stage(job, "train")
+        job = with_plan(job)
+        failures = stage.train(job)
         rows = [{**row, "state": "done"} for row in stage.summary(job)]
         curves = plot_stage.plot(job, [plot_stage.CURVES]) if rows else []
-        rows += [{"seed": w.seed, "model": w.role, "state": f"failed: {why}"} for w, why in failures.items()]
-    columns = ["seed", "model", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "speed", "seconds", "waited"]
+        rows += [{"seed": w.seed, "network": w.network, "state": f"failed: {why}"} for w, why in failures.items()]
+    columns = ["seed", "network", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "speed", "seconds", "waited"]
     columns += ["state"] if failures else []
     shown = table(columns, [[number(row.get(column, "-")) for column in columns] for row in rows])
     shell.show(rows, shown, *(f"curves: {job.run.path / figure['artifact']}" for figure in curves[-1:]))
-    networks.check(failures)
+    if failures:
+        raise NetworksFailed(failures)
 
 
 @command(
@@ -166,13 +169,15 @@ def work(
     ] = None,
 ) -> None:
     """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""
-    from vbs_cli.stages import work as networks
+    from vbs_cli.artifacts.plan import planned
+    from vbs_cli.artifacts.work import do, parse_work
 
     job = shell.work()
-    piece = networks.parse_work(job, network, what or ())
-    networks.do(job, piece)
+    piece = parse_work(job, network, what or ())
+    job = planned(job, listed=piece.passes(job))
+    do(job, piece)
     if not is_child():
-        rows = [{"artifact": name, "state": "done"} for name, _ in piece.targets(job)]
+        rows = [{"artifact": artifact.name, "state": "done"} for artifact in piece.artifacts(job)]
         shell.show(rows, table(["artifact", "state"], [list(row.values()) for row in rows]))
 
 
@@ -215,7 +220,7 @@ def calibrate(
         raise InvalidInput("--auto-noise is for --auto", hint="add --auto")
     with shell.job(options=chosen) as job:
         if shell.dry_run:
-            return shell.plan(job, [stage.target(job)])
+            return shell.plan_stage(job, "calibrate")
         rows = stage.rows(stage.calibrate(job))
     shell.show(rows, table(["seed", "method", "parameter", "value"], [[number(v) for v in r.values()] for r in rows]))
 
@@ -246,7 +251,7 @@ def evaluate(
 
     with shell.job() if val is None and test is None else arrays_job(shell, val, test) as job:
         if shell.dry_run:
-            return shell.plan(job, stage.targets(job))
+            return shell.plan_stage(job, "evaluate")
         check_against(job, against)
         metrics = stage.evaluate(job)
         intervals, bins = job.run.intervals, job.run.reliability
@@ -272,8 +277,8 @@ def noise_sweep(
     markdown: Markdown = False,
 ) -> None:
     """Score every method under growing noise, one forward pass per model and level."""
-    from vbs_cli.stages import passes as caches
-    from vbs_cli.stages.sweep import chosen_noises, sweep
+    from vbs_cli.artifacts.passes import noise_passes
+    from vbs_cli.stages.sweep import chosen_noises, sweep, with_sweep
 
     asked = shell.given({"levels": levels, "max_level": max_level})
     if study is not None:
@@ -283,7 +288,8 @@ def noise_sweep(
         settings = job.run.settings
         grid = level_grid(job, asked, levels=max(FULL_SWEEP, settings.levels), max_level=settings.max_level)
         if shell.dry_run:
-            return shell.plan(job, caches.targets(job, caches.noise_passes(job, noises, grid)))
+            names = [p.name for p in noise_passes(job, noises, grid)]
+            return shell.plan(with_sweep(job, noises, grid), names)
         check_against(job, against)
         metrics = sweep(job, noises, grid)
         intervals, proxies = job.run.intervals, job.run.proxy
@@ -295,7 +301,8 @@ def noise_sweep(
 def ensemble_study(
     shell: Shell, name: str, noise: Sequence[str] | None, asked: Mapping[str, Any], *, markdown: bool
 ) -> None:
-    from vbs_cli.stages import study
+    from vbs_cli.artifacts import study
+    from vbs_cli.stages.sweep import run_study, with_study
 
     if name != "ensemble":
         raise unknown("study", name, ["ensemble"])
@@ -303,10 +310,10 @@ def ensemble_study(
         raise InvalidInput("the ensemble study takes one noise", hint="give --noise once")
     with shell.job() as job:
         grid = level_grid(job, asked, levels=study.LEVELS, max_level=study.MAX_LEVEL)
-        plan = study.Plan(noise[0] if noise else study.NOISE, tuple(grid))
+        exposure = study.Exposure(noise[0] if noise else study.NOISE, tuple(grid))
         if shell.dry_run:
-            return shell.plan(job, study.target(job, plan))
-        metrics = study.study(job, plan)
+            return shell.plan_stage(with_study(job, exposure), study.STAGE)
+        metrics = run_study(job, exposure)
         intervals, distributions = job.run.study_intervals, job.run.study_distributions
     show_study(shell, metrics, intervals, distributions, markdown=markdown)
 
@@ -322,15 +329,14 @@ def level_grid(job: Job, asked: Mapping[str, Any], *, levels: int, max_level: fl
 @command(app, "run", "vbs run", "vbs run --profile paper --device cuda", settings=TRAINING, options=NETWORKS)
 def run(shell: Shell) -> None:
     """All stages in a row: from data (simulated where there are none) to the report."""
-    from vbs_cli.stages import status
     from vbs_cli.stages.download import ensure_data
-    from vbs_cli.stages.pipeline import run_all
+    from vbs_cli.stages.run import run_all
 
     if not shell.dry_run:
         ensure_data(shell.data_dir, shell.settings(), progress=shell.console.progress)
     with shell.job(create=True) as job:
         if shell.dry_run:
-            return shell.plan(job, status.plan(job))
+            return shell.plan_all(job)
         path = run_all(job)
         metrics, intervals = job.run.metrics, job.run.intervals
     show_metrics(shell, metrics, intervals, f"report: {path}")

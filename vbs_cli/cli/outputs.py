@@ -33,12 +33,13 @@ def plot(
     ] = None,
 ) -> None:
     """Draw the figures that the run's tables allow, and tell what would allow the others."""
+    from vbs_cli.artifacts.plan import with_everything
     from vbs_cli.stages import plot as stage
 
     chosen = [name.strip() for name in methods.split(",")] if methods else []
     with shell.job() as job:
         if shell.dry_run:
-            return shell.plan(job, stage.targets(job))
+            return shell.plan_stage(with_everything(job), "plot")
         rows = stage.plot(job, figures or (), format or stage.USUAL, chosen)
         drawn = [[str(job.run.path / row["artifact"]), row["state"]] for row in rows if not row["why"]]
     left_out = [[Path(row["artifact"]).stem, row["why"]] for row in rows if row["why"]]
@@ -69,9 +70,11 @@ def report(
     publish: Annotated[Path | None, typer.Option(help="Copy figures and tables there too.", show_default=False)] = None,
 ) -> None:
     """Write everything about a run into one HTML file, or several runs side by side."""
+    from vbs_cli.artifacts.plan import with_everything, with_plan
+    from vbs_cli.run import layout
     from vbs_cli.stages import report as stage
     from vbs_cli.stages.plot import plot as draw
-    from vbs_cli.stages.status import status as states
+    from vbs_cli.stages.status import dry_run
 
     names: list[str | None] = [*dict.fromkeys(runs or ())] or [None]
     if output is not None and len(names) == 1:
@@ -82,8 +85,9 @@ def report(
     for name in names:
         with replace(shell, run_name=name).job() as job:
             if shell.dry_run:
-                rows += states(job, [stage.target(job)])
+                rows += dry_run(with_everything(job), [layout.REPORT])
                 continue
+            job = with_plan(job)
             draw(job)
             paths = [stage.report(job)]
             if publish is not None:
@@ -104,14 +108,15 @@ def report(
 )
 def diagnose(shell: Shell, noise: Noises = None) -> None:
     """Tell whether variance-based smoothing fits the network and its data, and what speaks for and against it."""
+    from vbs_cli.artifacts.plan import planned
     from vbs_cli.stages import diagnose as stage
-    from vbs_cli.stages import passes as caches
     from vbs_cli.stages.sweep import chosen_noises
 
     with shell.job() as job:
         job, noises = stage.with_method(job), chosen_noises(job, noise)
         if shell.dry_run:
-            return shell.plan(job, caches.targets(job, stage.passes(job, noises)))
+            wanted = stage.passes(job, noises)
+            return shell.plan(planned(job, listed=wanted), [p.name for p in wanted])
         found = stage.diagnose(job, noises)
     show_diagnosis(shell, found)
 
@@ -198,11 +203,11 @@ def export(
     """Write a network with its fitted method as one file that needs no vbs, checked, and a model card beside it."""
     from vbs_cli.stages import export as stage
 
-    plan = stage.Plan(to, seed, method)
+    choice = stage.Choice(to, seed, method)
     with shell.job() as job:
         if shell.dry_run:
-            return shell.plan(job, stage.targets(job, plan))
-        row = stage.export(job, plan, output)
+            return shell.plan(*stage.aims(job, choice))
+        row = stage.export(job, choice, output)
     apart = {name: f"{row[f'{name}_difference']:.1e}" for name in ("probabilities", "temperature", "sigma")}
     line = [row["artifact"], row["state"], cell("bytes", row["bytes"]), *apart.values()]
     inputs = f"{row['random_inputs']} random and {row['test_inputs']} test inputs"

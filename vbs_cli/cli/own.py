@@ -13,7 +13,7 @@ from vbs_cli.cli.shell import Shell
 from vbs_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from vbs_cli.stages.base import Job
+    from vbs_cli.artifacts.job import Job
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def with_foreign(
     shell: Shell, model: str | None, weights: Path | None, options: dict[str, dict[str, Any]] | None
 ) -> Shell:
     """The shell on a run of a network that was trained elsewhere, which is made."""
-    from vbs_cli.stages import foreign, status
+    from vbs_cli.stages import foreign
 
     if weights is None:
         raise InvalidInput(
@@ -49,7 +49,7 @@ def with_foreign(
     shell = replace(shell, flags=flags, data_dir=data_dir, run_name=shell.run_name or foreign.run_name(str(model)))
     with shell.job(create=True, options=options, **more) as job:
         if shell.dry_run:
-            shell.plan(job, status.plan(job))
+            shell.plan_all(job)
         else:
             foreign.adopt(job, weights)
     return shell

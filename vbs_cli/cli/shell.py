@@ -6,7 +6,7 @@ import functools
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +19,10 @@ from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.settings import GIVEN, PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
 
 if TYPE_CHECKING:
+    from vbs_cli.artifacts.job import Job
     from vbs_cli.data import Prepared
     from vbs_cli.executors import Crew
     from vbs_cli.run import Run
-    from vbs_cli.stages.base import Job, Target
 
 SHARED = "Shared by all commands"
 RunName = Annotated[
@@ -110,7 +110,7 @@ class Shell:
         return self._job(open_run(find_run(self.runs_dir, self.run_name) or self.runs_dir))
 
     def _job(self, run: Run, data: Prepared | None = None) -> Job:
-        from vbs_cli.stages.base import Job, choose_device
+        from vbs_cli.artifacts.job import Job, choose_device
 
         device = choose_device(self.device, self.console.progress)
         return Job(
@@ -156,6 +156,7 @@ class Shell:
         return given_settings({**flags, **assignments(self.assigned or (), flags)}, self.config)
 
     def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
+        from vbs_cli.pairs import pair_names
         from vbs_cli.run import Run, Store, find_run, layout
 
         path = find_run(self.runs_dir, self.run_name)
@@ -170,10 +171,7 @@ class Shell:
             where = path if path is not None else self.runs_dir
             raise MissingArtifact(f"no run in {where}", hint="vbs run, or vbs train --dataset radio")
         settings = resolve(given, saved)
-        if "all" in settings.methods:
-            from vbs_cli.methods import METHODS
-
-            settings = replace(settings, methods=tuple(dict.fromkeys([*PAPER_METHODS, *METHODS])))
+        settings = replace(settings, methods=pair_names(settings.methods, first=PAPER_METHODS))
         path = path or self.runs_dir / settings.dataset
         return Run(path, settings, Store(path))
 
@@ -190,12 +188,27 @@ class Shell:
                 raise
         return described(json.loads(run.store.read(layout.DATASET)), self.data_dir / run.settings.dataset)
 
-    def plan(self, job: Job, targets: list[Target]) -> None:
-        """The answer to --dry-run."""
-        from vbs_cli.stages.status import status
+    def plan(self, job: Job, names: Collection[str]) -> None:
+        """Answer --dry-run: what a command that aims for these artifacts would make."""
+        from vbs_cli.artifacts.plan import with_plan
+        from vbs_cli.stages.status import dry_run
 
-        rows = status(job, targets)
+        rows = dry_run(with_plan(job), names)
         self.show(rows, table(["artifact", "state", "why"], [list(row.values()) for row in rows]))
+
+    def plan_stage(self, job: Job, stage: str) -> None:
+        """Answer --dry-run of a command that makes all artifacts of one stage."""
+        from vbs_cli.artifacts.plan import with_plan
+
+        job = with_plan(job)
+        self.plan(job, job.graph.stage(stage))
+
+    def plan_all(self, job: Job) -> None:
+        """Answer --dry-run of a command that makes everything."""
+        from vbs_cli.artifacts.plan import with_everything
+
+        job = with_everything(job)
+        self.plan(job, [artifact.name for artifact in job.graph])
 
     def show(
         self,

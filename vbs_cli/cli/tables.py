@@ -104,8 +104,8 @@ def show_study(
     shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, distributions: pd.DataFrame, *, markdown: bool
 ) -> None:
     """Both ensembles at some levels, and how far they are apart; all levels with --json."""
+    from vbs_cli.artifacts.study import BASELINE, COMPARED, SMOOTHED
     from vbs_cli.report import tables as summary
-    from vbs_cli.stages.study import BASELINE, COMPARED, SMOOTHED
 
     shape = shaper(markdown=markdown)
     told = ("kl_uniform", "ece", "brier")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vbs_cli.errors import VbsError
 from vbs_cli.export.base import Outputs, Predict
 from vbs_cli.export.module import OUTPUTS
-from vbs_cli.logits import Logits
+from vbs_cli.logits import Logits, spreads_named
 from vbs_cli.methods.base import TemperatureMethod
 from vbs_cli.models.memory import placed
 from vbs_cli.seeding import generator
@@ -25,11 +25,11 @@ SMALLEST = 1e-3
 def reference(model: nn.Module, method: TemperatureMethod, *, shape: tuple[int, ...], kernel: int) -> Predict:
     """The outputs by the way that `vbs evaluate` takes: the fast network, its record, the method in float64."""
     net = fast(model, shape).net
-    spread = next(iter(method.spreads), "logits")
+    spread = next(iter(spreads_named(method.reads)), "logits")
 
     @torch.inference_mode()
     def predict(x: Tensor) -> Outputs:
-        record = Logits.from_patches(net(placed(x)), kernel=kernel, spreads=method.spreads)
+        record = Logits.from_patches(net(placed(x)), kernel=kernel, spreads=spreads_named(method.reads))
         values = (method.predict_proba(record), method.temperature(record), record.sigma_of(spread))
         return dict(zip(OUTPUTS, values, strict=True))
 

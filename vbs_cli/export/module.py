@@ -20,11 +20,6 @@ from vbs_cli.views.fast import Rows, fast
 
 INPUT = "input"
 OUTPUTS = ("probabilities", "temperature", "sigma")
-# Methods whose record is not that of one network and one pass, by what they read.
-NOT_ONE_PASS = {
-    "dropout": "it needs several passes with other dropouts, and a file makes one",
-    "ensemble": "it needs the networks of all seeds, and a file holds one",
-}
 
 
 class Smoothing(nn.Module):
@@ -58,7 +53,7 @@ class Calibrated(nn.Module):
         super().__init__()
         self.net = net
         self.kernel = kernel
-        self.spread = next(iter(method.spreads), "logits")
+        self.spread = getattr(method, "spread", "logits")
         self.tempering = tempering(method)
 
     def forward(self, input: Tensor) -> dict[str, Tensor]:
@@ -104,7 +99,5 @@ def tempering(method: Method) -> nn.Module:
 
 def why_not(method: type[Method]) -> str:
     """Why one pass of one network cannot give what a method predicts, or nothing."""
-    if method.model in NOT_ONE_PASS:
-        return NOT_ONE_PASS[method.model]
     known = issubclass(method, VarianceSmoothing | TemperatureScaling | Conventional)
     return "" if known else "it does more than divide the logits by a temperature"

@@ -1,9 +1,8 @@
-"""The mean of the sub-predictions' softmaxes, wherever they come from."""
+"""The mean of the sub-predictions' softmaxes: patches, dropout draws or members of an ensemble."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,31 +16,14 @@ def averaged(record: Logits) -> Tensor:
     return mean / mean.sum(1, keepdim=True)
 
 
+@METHODS.register("mean")
 @dataclass(frozen=True)
 class Averaging(Method):
-    """Every part counts the same."""
+    """Mean of the softmaxes of all parts: MC-dropout on draws, a deep ensemble on members, naive on patches."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return ("mean_softmax",)
 
     def predict_proba(self, record: Logits) -> Tensor:
         return averaged(record)
-
-
-@METHODS.register("naive")
-@dataclass(frozen=True)
-class PatchAveraging(Averaging):
-    """Naive patch averaging: the (window-pooled) patches of one network."""
-
-
-@METHODS.register("mc-dropout")
-@dataclass(frozen=True)
-class MCDropout(Averaging):
-    """The draws of a network that drops units at test time."""
-
-    model: ClassVar[str] = "dropout"
-
-
-@METHODS.register("ensemble")
-@dataclass(frozen=True)
-class DeepEnsemble(Averaging):
-    """The conventional networks of all seeds."""
-
-    model: ClassVar[str] = "ensemble"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self, TypeVar
+from typing import Self, TypeVar
 
 from torch import Tensor
 
@@ -18,17 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """Turns the record of a network into probabilities.
-
-    `model` names whose record it reads: "conventional" (parts are patches), "dropout" (parts are draws) or "ensemble"
-    (parts are the conventional networks of all seeds).
-    """
-
-    model: ClassVar[str] = "conventional"
+    """Turns records into probabilities, whichever network and view they come from."""
 
     @property
-    def spreads(self) -> tuple[str, ...]:
-        """Spreads that it reads of a record beside the one of the logits; see `logits.SPREADS`."""
+    def reads(self) -> tuple[str, ...]:
+        """What it needs of a record beside logits and labels: "sigma", "mean_softmax", "activations", ..."""
         return ()
 
     def fit(self, val: Logits) -> Self:

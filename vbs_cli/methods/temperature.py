@@ -3,36 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods.averaging import averaged
 from vbs_cli.methods.base import METHODS, TemperatureMethod, need_fitted, need_labels
+from vbs_cli.registry import unknown
 
 # Where the optimum lies at infinity (every validation example right) or at zero (scores that mislead), the search
 # ends at these bounds and says so through `converged`.
 COLDEST, HOTTEST = 1e-2, 1e3
-SOLVERS = ("exact", "adam")
+SOLVERS, AVERAGES = ("exact", "adam"), ("logits", "softmax")
 TINY = torch.finfo(torch.float64).tiny
 
 
 @METHODS.register("temperature")
 @dataclass(frozen=True)
 class TemperatureScaling(TemperatureMethod):
-    """softmax(l / value). `solver` is "exact", or "adam" for the recipe of the paper's appendix (Baselines)."""
+    """softmax(l / value). `solver` is "exact", or "adam" for the recipe of the paper's appendix (Baselines).
+
+    `average` says what of the parts is averaged before it is divided: their "logits", or their "softmax", as a deep
+    ensemble does: softmax(log p / value), p the mean of the softmaxes.
+    """
 
     value: float | None = None
     converged: bool | None = None
     solver: str = "exact"
+    average: str = "logits"
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
-            raise InvalidInput(f"unknown solver {self.solver!r}", hint=f"known: {', '.join(SOLVERS)}")
+            raise unknown("solver", self.solver, SOLVERS)
+        if self.average not in AVERAGES:
+            raise unknown("average", self.average, AVERAGES)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return ("mean_softmax",) if self.average == "softmax" else ()
+
+    def scores(self, record: Logits) -> Tensor:
+        if self.average == "softmax":
+            return averaged(record).clamp(min=TINY).log()
+        return super().scores(record)
 
     def fit(self, val: Logits) -> Self:
         solve = fit_temperature if self.solver == "exact" else fit_by_adam
@@ -42,17 +58,6 @@ class TemperatureScaling(TemperatureMethod):
     def temperature(self, record: Logits) -> Tensor:
         value = need_fitted(self.value, "temperature scaling")
         return torch.full((len(record),), value, dtype=torch.float64)
-
-
-@METHODS.register("temperature-ensemble")
-@dataclass(frozen=True)
-class TemperatureEnsemble(TemperatureScaling):
-    """A deep ensemble whose averaged prediction is tempered: softmax(log p / value), p the mean of the softmaxes."""
-
-    model: ClassVar[str] = "ensemble"
-
-    def scores(self, record: Logits) -> Tensor:
-        return averaged(record).clamp(min=TINY).log()
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> tuple[float, bool]:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.logits import SPREADS, Logits
+from vbs_cli.logits import SPREADS, Logits, spread_name
 from vbs_cli.methods.base import METHODS, TemperatureMethod, need_labels
 from vbs_cli.registry import unknown
 
@@ -42,6 +42,9 @@ MAPS: dict[str, Map] = {"affine": affine, "exponential": exponential}
 class VarianceSmoothing(TemperatureMethod):
     """softmax(l / sigma_tilde), sigma_tilde = max(alpha * (sigma_bar + beta), 1): the paper's equations 3 and 5.
 
+    The spread is that of a record's parts: on patches of one network it is the paper's method, on members of an
+    ensemble (or on dropout draws) the paper's extension, whose mean logits it smooths.
+
     `beta` is a number, or a rule that `fit` resolves on validation sigma_bar: "mean" is minus their mean, "mean+0.5"
     adds a half to that, "qNN" is minus their NNth percentile, and "nll" learns alpha and beta by least NLL. The paper
     prints "mean+0.5" without the minus sign, with which everything would be smoothed.
@@ -68,8 +71,8 @@ class VarianceSmoothing(TemperatureMethod):
             raise unknown("map", self.map, MAPS)
 
     @property
-    def spreads(self) -> tuple[str, ...]:
-        return () if self.spread == "logits" else (self.spread,)
+    def reads(self) -> tuple[str, ...]:
+        return (spread_name(self.spread),)
 
     def fit(self, val: Logits) -> Self:
         if not isinstance(self.beta, str):
@@ -90,24 +93,6 @@ class VarianceSmoothing(TemperatureMethod):
         if isinstance(self.beta, str):
             raise InvalidInput(f"beta is still the rule {self.beta!r}", hint="call fit on validation logits first")
         return self.alpha, self.beta
-
-
-@METHODS.register("vbs-dropout")
-@dataclass(frozen=True)
-class DropoutSmoothing(VarianceSmoothing):
-    """The same on the spread between the draws of MC-dropout, whose mean logits it smooths."""
-
-    model: ClassVar[str] = "dropout"
-    beta: float | str = "q75"
-
-
-@METHODS.register("vbs-ensemble")
-@dataclass(frozen=True)
-class EnsembleSmoothing(VarianceSmoothing):
-    """The same on the spread between the members of an ensemble, whose mean logits it smooths."""
-
-    model: ClassVar[str] = "ensemble"
-    beta: float | str = "q75"
 
 
 def sigma_tilde(curve: Map, sigma: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:

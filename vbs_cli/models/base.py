@@ -44,6 +44,11 @@ def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, 
     return model
 
 
+def model_revision(name: str) -> dict[str, int]:
+    """Revision of an architecture as a recipe records it; those that are not ours stay at the first."""
+    return MODELS.revisions([name]) if name in MODELS else {f"{MODELS.kind} {name}": 1}
+
+
 def patch_grid(model: nn.Module, shape: tuple[int, ...]) -> torch.Size:
     """How the patches of an input lie, by a pass without arithmetic: meta tensors have shapes and no data."""
     with torch.no_grad():

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,13 @@ from vbs_cli.errors import NotFinite
 from vbs_cli.logits import pool
 from vbs_cli.models.dropout import leave_uncompiled, use_generator
 from vbs_cli.models.memory import arranged, placed
+from vbs_cli.networks.base import Network, Tensors
+from vbs_cli.networks.conventional import Conventional
 from vbs_cli.seeding import generator, seed_of
 
 LOOK = 20  # steps between two looks at the loss; on a GPU every look waits for it
 AHEAD = 3  # batches that are loaded while a GPU works
+CONVENTIONAL = Conventional()
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Checkpoint:
     optimizer: dict[str, Tensor]  # "<parameter>.<quantity>"
     best: dict[str, Tensor]  # the weights of the epoch with the lowest validation loss, the first of equals
     history: tuple[Epoch, ...]
+    memory: Tensors = field(default_factory=dict)  # what the network itself keeps across epochs
 
     @property
     def epoch(self) -> int:
@@ -52,7 +56,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What decides the weights, beside network, data and seed."""
+    """Optimiser settings and the number of epochs: what decides the weights beside network, data and seed."""
 
     epochs: int
     batch: int
@@ -85,10 +89,10 @@ def best_epoch(history: Sequence[Epoch]) -> int:
     return min(history, key=lambda epoch: epoch.val_loss).epoch
 
 
-def initialised(build: Callable[[], nn.Module], *, seed: int, role: str) -> nn.Module:
-    """A network whose first weights depend on seed and role alone; the global random state is left as it was."""
+def initialised(build: Callable[[], nn.Module], *, seed: int, name: str) -> nn.Module:
+    """Build a network whose first weights depend on seed and name alone; the global random state stays as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of("weights", seed, role))
+        torch.manual_seed(seed_of("weights", seed, name))
         return build()
 
 
@@ -99,15 +103,17 @@ def train(
     schedule: Schedule,
     *,
     seed: int,
-    role: str,
+    name: str,
+    network: Network = CONVENTIONAL,
     device: torch.device | str = "cpu",
     resume: Checkpoint | None = None,
     advance: Callable[[int], None] = lambda count: None,
     watch: Callable[[Sight], None] = lambda sight: None,
 ) -> Iterator[Checkpoint]:
-    """Train with Adam and cross entropy on the pooled patch logits, yielding a checkpoint after every epoch.
+    """Train with Adam on the network's loss of the pooled patch logits, yielding a checkpoint after every epoch.
 
-    `advance` hears of every batch, `watch` now and then how the epoch goes.
+    Random numbers follow from the seed and the `name` of the network. `advance` hears of every batch, `watch` now and
+    then how the epoch goes.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -116,30 +122,32 @@ def train(
     optimizer = adam(model, lr=schedule.lr, weight_decay=schedule.weight_decay)
     history: tuple[Epoch, ...] = ()
     best: dict[str, Tensor] = {}
+    memory: Tensors = {}
     if resume is not None:
         model.load_state_dict(resume.weights)
         load_optimizer(optimizer, model, resume.optimizer)
-        history, best = resume.history, resume.best
-    stepper = Stepper(compiled(model) if schedule.compile else model, optimizer, schedule.precision, device)
+        history, best, memory = resume.history, resume.best, resume.memory
+    runs = compiled(model) if schedule.compile else model
+    stepper = Stepper(runs, optimizer, schedule.precision, device, network)
     while not schedule.is_over(history):
         epoch = len(history) + 1
         started = time.monotonic()
-        use_generator(model, generator("dropout", seed, role, epoch, device=device))
-        order = torch.randperm(len(data), generator=generator("order", seed, role, epoch))
-        drawn = data.redrawn(generator("crop", seed, role, epoch))
+        use_generator(model, generator("dropout", seed, name, epoch, device=device))
+        order = torch.randperm(len(data), generator=generator("order", seed, name, epoch))
+        drawn = data.redrawn(generator("crop", seed, name, epoch))
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed_of("global", seed, role, epoch))  # for layers that draw numbers of their own
-            loss, accuracy, waited = one_epoch(
-                stepper, drawn, torch.split(order, schedule.batch), epoch=epoch, advance=advance, watch=watch
-            )
+            torch.manual_seed(seed_of("global", seed, name, epoch))  # for layers that draw numbers of their own
+            batches = torch.split(order, schedule.batch)
+            loss, accuracy, waited = one_epoch(stepper, drawn, batches, epoch=epoch, advance=advance, watch=watch)
         speed = len(data) / (time.monotonic() - started)
         use_generator(model, None)
-        val_loss, val_accuracy = validate(model, val, device=device)
+        memory = network.after_epoch(model, memory, epoch=epoch)
+        val_loss, val_accuracy = validate(model, val, network, epoch=epoch, device=device)
         seconds = time.monotonic() - started
         history = (*history, Epoch(epoch, loss, accuracy, val_loss, val_accuracy, seconds, waited, speed))
         weights = weights_of(model)
         best = weights if best_epoch(history) == epoch else best
-        yield Checkpoint(weights, optimizer_tensors(optimizer, model), best, history)
+        yield Checkpoint(weights, optimizer_tensors(optimizer, model), best, history, memory)
 
 
 def compiled(model: nn.Module) -> nn.Module:
@@ -156,12 +164,13 @@ class Stepper:
     optimizer: torch.optim.Optimizer
     precision: str = "float32"
     device: torch.device | str = "cpu"
+    network: Network = CONVENTIONAL
 
-    def step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, C, *size), (B,) -> the loss, and the number of right answers before the step."""
+    def step(self, x: Tensor, y: Tensor, *, epoch: int = 1) -> tuple[Tensor, Tensor]:
+        """Take one step; returns the loss and the number of right answers before it: (B, C, *size), (B,) -> (), ()."""
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             logits = pool(self.model(x)).float()
-        loss = nn.functional.cross_entropy(logits, y)
+        loss = self.network.loss(logits, y, epoch=epoch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -185,7 +194,7 @@ def one_epoch(
     began = started = time.monotonic()
     for number, (x, y) in enumerate(loaded(data, batches, stepper.device), 1):
         waited += time.monotonic() - started
-        unseen.append((*stepper.step(x, y), len(y)))
+        unseen.append((*stepper.step(x, y, epoch=epoch), len(y)))
         advance(len(y))
         if number % LOOK == 0 or number == len(batches):
             total += summed(unseen)
@@ -235,11 +244,13 @@ def adam(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Opt
 
 
 @torch.inference_mode()
-def validate(model: nn.Module, val: Split, *, device: torch.device | str) -> tuple[float, float]:
+def validate(
+    model: nn.Module, val: Split, network: Network = CONVENTIONAL, *, epoch: int = 1, device: torch.device | str
+) -> tuple[float, float]:
     """Loss and accuracy on a split, dropout off."""
     model.eval()
     scores = torch.cat([pool(model(placed(x, device))).cpu() for _, x in val.blocks()])
-    loss = nn.functional.cross_entropy(scores.double(), val.y)
+    loss = network.loss(scores.double(), val.y, epoch=epoch)
     return float(loss), float((scores.argmax(1) == val.y).double().mean())
 
 
@@ -257,7 +268,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """The inverse; moments lie in memory as their parameters do, which the fused step relies on."""
+    """Restore what `optimizer_tensors` gave; moments lie in memory as their parameters do, as the fused step needs."""
     for name, parameter in model.named_parameters():
         state = optimizer.state[parameter]
         state["step"] = tensors[f"{name}.step"].to(parameter.device, copy=True)

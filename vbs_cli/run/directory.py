@@ -14,10 +14,12 @@ import pandas as pd
 from vbs_cli import files, locks
 from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.logits import Logits
-from vbs_cli.methods import METHODS, Method
+from vbs_cli.methods import Method
+from vbs_cli.pairs import find_pair, method_of
 from vbs_cli.run import formats, layout
 from vbs_cli.run.store import MANIFEST, PARTS, Store
 from vbs_cli.settings import Settings, from_toml, to_toml
+from vbs_cli.views import folder_of
 
 PART_WAIT = 30.0  # seconds for a process that was just told to stop to let go of its part
 
@@ -47,7 +49,7 @@ class Run:
 
     @property
     def proxy(self) -> pd.DataFrame:
-        """dataset, source, noise, model, quantity, value, low, high: what the spread tells about errors."""
+        """dataset, source, noise, view, quantity, value, low, high: what the spread tells about errors."""
         return self.table(layout.PROXY)
 
     @property
@@ -57,38 +59,38 @@ class Run:
 
     @property
     def study_metrics(self) -> pd.DataFrame:
-        """Of the ensemble study, with the columns of `metrics`."""
+        """Metrics of the ensemble study, with the columns of `metrics`."""
         return self.table(layout.STUDY_METRICS)
 
     @property
     def study_intervals(self) -> pd.DataFrame:
-        """Of the ensemble study: dataset, source, noise, level, method, baseline, metric, value, low, high."""
+        """Intervals of the ensemble study, with the columns of `intervals`."""
         return self.table(layout.STUDY_INTERVALS)
 
     @property
     def study_distributions(self) -> pd.DataFrame:
-        """Of the ensemble study: whole predicted distributions of a few examples at every level."""
+        """Whole predicted distributions of a few examples at every level of the ensemble study."""
         return self.table(layout.STUDY_DISTRIBUTIONS)
 
     @property
     def training(self) -> pd.DataFrame:
-        """Loss and accuracy per seed, model and epoch."""
+        """Loss and accuracy per seed, network and epoch."""
         tables = [self.table(name) for name in self.training_tables()]
         if not tables:
             raise MissingArtifact(f"{self.path} has no trained network", hint="vbs train makes them")
-        return pd.concat(tables, ignore_index=True)
+        return pd.concat(tables, ignore_index=True).rename(columns={"model": "network"})  # as earlier versions had it
 
     def training_tables(self) -> list[str]:
-        """Those of the run's seeds; there may be others from when it had more."""
+        """Names of the training tables of the run's seeds; there may be others from when it had more."""
         seeds = tuple(f"seed-{seed}/" for seed in range(self.settings.seeds))
         return [name for name in self.store.entries if name.startswith(seeds) and name.endswith(".training.parquet")]
 
     @property
     def methods(self) -> dict[int, dict[str, Method]]:
-        """The fitted methods of each seed, by name; those of the ensemble of all seeds under -1."""
+        """Fitted methods of each seed, by name; those that read all seeds together under -1."""
         stored = json.loads(self.store.read(layout.METHODS))
         return {
-            int(seed): {name: METHODS[name](**values) for name, values in fitted.items()}
+            int(seed): {name: method_of(find_pair(name), values) for name, values in fitted.items()}
             for seed, fitted in stored.items()
         }
 
@@ -97,12 +99,12 @@ class Run:
         seed: int,
         split: str = "test",
         *,
-        model: str = "conventional",
+        view: str = "patches",
         noise: str = layout.CLEAN,
         level: float = 0.0,
     ) -> Logits:
-        """What the forward pass of a model left."""
-        return formats.logits_from(self.store.read(layout.logits(seed, model, split, noise, level)))
+        """Record that a pass left."""
+        return formats.logits_from(self.store.read(layout.logits(seed, folder_of(view), split, noise, level)))
 
     def table(self, name: str) -> pd.DataFrame:
         return formats.table_from(self.store.read(name))
@@ -149,7 +151,7 @@ def part_of(run: Run, part: str, *, wait: float = PART_WAIT) -> Iterator[Run]:
 
 
 def part_locks(path: Path) -> list[str]:
-    """The parts that somebody works or has worked on."""
+    """Names of the parts that somebody works or has worked on."""
     return [lock.stem for lock in (path / PARTS).glob("*.lock")]
 
 

@@ -76,8 +76,8 @@ def logits_from(data: bytes) -> Logits:
 
 
 def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
-    """Weights, optimiser, best weights (where they are others) and history in one file."""
-    parts = {"weights": checkpoint.weights, "optimizer": checkpoint.optimizer}
+    """Weights, optimiser, best weights (where they are others), the network's memory and history in one file."""
+    parts = {"weights": checkpoint.weights, "optimizer": checkpoint.optimizer, "memory": checkpoint.memory}
     if checkpoint.best is not checkpoint.weights:
         parts["best"] = checkpoint.best
     tensors = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
@@ -92,7 +92,7 @@ def checkpoint_from(data: bytes) -> Checkpoint:
 
     history = tuple(Epoch(**row) for row in tensors_notes(data))
     weights = below("weights.")
-    return Checkpoint(weights, below("optimizer."), below("best.") or weights, history)
+    return Checkpoint(weights, below("optimizer."), below("best.") or weights, history, below("memory."))
 
 
 def parsed(parse: Callable[[], T], what: str) -> T:

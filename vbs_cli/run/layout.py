@@ -21,46 +21,53 @@ STUDY_DISTRIBUTIONS = "studies/ensemble/distributions.parquet"
 BENCH = "bench.parquet"
 REPORT = "report.html"
 CLEAN = "clean"  # the noise column of undistorted data
-ENSEMBLE = "ensemble"  # the record that the conventional networks of all seeds make together
 TOGETHER = -1  # the seed column of what was made from all seeds
 
 
-def weights(seed: int, model: str) -> str:
-    return f"seed-{seed}/{model}.safetensors"
+def weights(seed: int, network: str) -> str:
+    """Weights of the last epoch."""
+    return f"seed-{seed}/{network}.safetensors"
 
 
-def best_weights(seed: int, model: str) -> str:
-    """Of the epoch with the lowest validation loss."""
-    return f"seed-{seed}/{model}.best.safetensors"
+def best_weights(seed: int, network: str) -> str:
+    """Weights of the epoch with the lowest validation loss."""
+    return f"seed-{seed}/{network}.best.safetensors"
 
 
-def board(seed: int, model: str) -> str:
-    """The folder of TensorBoard's events."""
-    return f"tensorboard/seed-{seed}-{model}"
+def further(seed: int, network: str, name: str) -> str:
+    """Further tensors that a network leaves at the end of its training."""
+    return f"seed-{seed}/{network}.{name}.safetensors"
 
 
-def checkpoint(seed: int, model: str) -> str:
+def board(seed: int, network: str) -> str:
+    """Folder of TensorBoard's events."""
+    return f"tensorboard/seed-{seed}-{network}"
+
+
+def checkpoint(seed: int, network: str) -> str:
     """Where an unfinished training goes on."""
-    return f"seed-{seed}/{model}.unfinished.safetensors"
+    return f"seed-{seed}/{network}.unfinished.safetensors"
 
 
-def training(seed: int, model: str) -> str:
-    return f"seed-{seed}/{model}.training.parquet"
+def training(seed: int, network: str) -> str:
+    """Table with a row per epoch."""
+    return f"seed-{seed}/{network}.training.parquet"
 
 
-def logits(seed: int, model: str, split: str, noise: str = CLEAN, level: float = 0.0) -> str:
+def logits(seed: int, folder: str, split: str, noise: str = CLEAN, level: float = 0.0) -> str:
+    """Record that a pass left, in the folder of its view."""
     noisy = f"{noise}-{level_label(level)}"
     name = split if noise == CLEAN else noisy if split == "test" else f"{split}-{noisy}"
-    return f"logits/seed-{seed}/{model}/{name}.safetensors"
+    return f"logits/seed-{seed}/{folder}/{name}.safetensors"
 
 
 def export(dataset: str, seed: int, method: str, suffix: str) -> str:
-    """`export/radio-seed0.onnx`; of another method than vbs `export/radio-seed0-temperature.onnx`."""
+    """`export/radio-seed0.onnx`; with another method than vbs `export/radio-seed0-temperature.onnx`."""
     return f"export/{dataset}-seed{seed}{'' if method == 'vbs' else f'-{method}'}.{suffix}"
 
 
 def figure(name: str, format: str, methods: Sequence[str] = ()) -> str:
-    """`figures/shift.svg`; of some methods alone `figures/shift.vbs+temperature.svg`, so that it replaces nothing."""
+    """`figures/shift.svg`; with some methods alone `figures/shift.vbs+temperature.svg`, so that it replaces nothing."""
     return f"figures/{'.'.join([name, *filter(None, ['+'.join(methods)]), format])}"
 
 

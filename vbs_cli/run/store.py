@@ -1,9 +1,9 @@
 """Artifacts and what they were made from.
 
-An artifact is trusted when the manifest knows it, its bytes have the recorded hash, and its recipe (settings and the
-hashes of its inputs) is the one that would be used today. The manifest is written last, so a new file that it does not
-know yet is not trusted. Before a file is replaced the manifest announces its successor beside it: after a crash the
-bytes tell which of the two they are, and neither is lost.
+An artifact is trusted when the manifest knows it, its bytes have the recorded hash, and its recipe (settings, the
+revisions of the code that makes it, and the hashes of its inputs) is the one that would be used today. The manifest is
+written last, so a new file that it does not know yet is not trusted. Before a file is replaced the manifest announces
+its successor: after a crash the bytes tell which of the two they are, and neither is lost.
 
 Several processes can work on different parts of a run at once, each with a manifest of its own below `.parts`. Whoever
 opens the run sees them all; the one that holds the run's lock takes finished parts over into the manifest.
@@ -18,6 +18,7 @@ from typing import Any
 
 from vbs_cli import files
 from vbs_cli.errors import DamagedArtifact, MissingArtifact
+from vbs_cli.run.legacy import upgraded
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
@@ -28,11 +29,12 @@ CLEANED = "cleaned"  # its bytes were given back; what was made from them stands
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an artifact is made from: the stage, its settings, and other artifacts by name."""
+    """What an artifact is made from: a stage, its settings, other artifacts by name, and the code's revisions."""
 
     stage: str
     settings: Mapping[str, Any]
     inputs: tuple[str, ...] = ()
+    revisions: Mapping[str, int] = field(default_factory=dict)  # {"metric brier": 1}, raised when results change
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,14 @@ class Entry:
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]  # name -> sha256
     cleaned: bool = False  # whether the bytes were given back
+    revisions: Mapping[str, int] | None = None  # None: made before revisions were recorded
 
 
 @dataclass(frozen=True)
 class State:
     """Whether an artifact can be used as it is, and if not, why."""
 
-    kind: str
+    kind: str  # CURRENT, CLEANED, MISSING, STALE or DAMAGED
     why: str = ""
 
     @property
@@ -116,8 +119,8 @@ class Store:
         try:
             if values["format"] != FORMAT:
                 raise KeyError
-            entries = {name: Entry(**entry) for name, entry in values["artifacts"].items()}
-            announced = {name: Entry(**entry) for name, entry in values["replacing"].items()}
+            entries = {name: Entry(**upgraded(entry)) for name, entry in values["artifacts"].items()}
+            announced = {name: Entry(**upgraded(entry)) for name, entry in values["replacing"].items()}
         except (KeyError, TypeError, AttributeError):
             raise DamagedArtifact(f"{path} is damaged", hint=f"rm {path}; everything is made again") from None
         arrived = {name: entry for name, entry in announced.items() if self._has_bytes(name, entry)}
@@ -134,7 +137,7 @@ class Store:
         return State(STALE, why) if why else State(CLEANED if entry.cleaned else CURRENT)
 
     def checked_state(self, name: str, recipe: Recipe) -> State:
-        """The same where a damaged file is an error, not a reason to work."""
+        """State of an artifact; a damaged file is an error, not a reason to make it again."""
         state = self.state(name, recipe)
         if state.kind == DAMAGED:
             raise self._damaged(name)
@@ -147,7 +150,8 @@ class Store:
     def write(self, name: str, data: bytes, recipe: Recipe) -> None:
         """Put an artifact in place and enter it into the manifest."""
         inputs = {source: self.sha256(source) for source in recipe.inputs}
-        entry = Entry(files.sha256_of(data), len(data), recipe.stage, dict(recipe.settings), inputs)
+        sha256, settings, revisions = files.sha256_of(data), dict(recipe.settings), dict(recipe.revisions)
+        entry = Entry(sha256, len(data), recipe.stage, settings, inputs, revisions=revisions)
         if name in self.entries:
             self._save(replacing={name: entry})
         files.write_bytes(self.folder / name, data)
@@ -158,7 +162,7 @@ class Store:
         self._save()
 
     def write_if_changed(self, name: str, data: bytes, recipe: Recipe) -> None:
-        """The same, unless just these bytes are there already."""
+        """Put an artifact in place unless just these bytes are there already, made by the same recipe."""
         entry = self.entries.get(name)
         if entry is None or entry.sha256 != files.sha256_of(data) or not self.is_current(name, recipe):
             self.write(name, data, recipe)
@@ -234,8 +238,12 @@ class Store:
 
 def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> str:
     """Why an entry is not what the recipe would give, or nothing."""
+    if entry.revisions is None and recipe.revisions:
+        return "it was made before vbs recorded the revision of its code"
     if entry.settings != recipe.settings:
         return change("", entry.settings, recipe.settings)
+    if why := other_code(entry.revisions or {}, recipe.revisions):
+        return why
     for name in recipe.inputs:
         if name not in entries:
             return f"{name} is gone"
@@ -243,6 +251,15 @@ def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> st
             return f"{name} has changed" if name in entry.inputs else f"{name} is new"
     for name in set(entry.inputs) - set(recipe.inputs):
         return f"{name} is no longer part of it"
+    return ""
+
+
+def other_code(was: Mapping[str, int], now: Mapping[str, int]) -> str:
+    """Why code of some revisions would make something else than the present code does, or nothing."""
+    for name in dict.fromkeys((*now, *was)):
+        if was.get(name) != now.get(name):
+            before, after = (f"revision {number}" if number else "none" for number in (was.get(name), now.get(name)))
+            return f"the code of {name} has changed ({before}, now {after})"
     return ""
 
 

@@ -1,5 +1,4 @@
-"""One module per subcommand: load -> pure code -> save. Nothing here prints.
+"""One module per subcommand: plan the run's artifacts, have the due ones made, return what is to be shown.
 
-Every stage lists its artifacts with the recipes that make them (`targets`), makes those that are not up to date, and
-leaves the rest alone; so running again is cheap, and what was interrupted goes on.
+Nothing here prints.
 """

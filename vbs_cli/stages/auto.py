@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import Pass, load
+from vbs_cli.artifacts.plan import planned
 from vbs_cli.diagnosis import Choice, gain_of, search, windowed
 from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.seeding import threads
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import work as networks
-from vbs_cli.stages.base import Job
 from vbs_cli.stages.diagnose import CHOSEN_AT, METHOD, clean_passes, validation_passes
-from vbs_cli.stages.passes import Pass
 
 SHOWN = 5  # of what was tried
 
@@ -34,17 +33,17 @@ class Chosen:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As the run keeps them."""
+        """The best choice as settings of the run."""
         return {"kernel": self.best.kernel, "options": {METHOD: {"alpha": self.best.alpha, "beta": self.best.beta}}}
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The best few."""
+        """One row for each of the best few choices."""
         return [asdict(choice) for choice in self.tried[:SHOWN]]
 
 
 def passes(job: Job, noise: str) -> dict[str, list[Pass]]:
-    """Of the validation data: those that settings are chosen by, and under each held-out noise of the run."""
+    """Passes over validation data by noise: those that settings are chosen by, and those of each held-out noise."""
     others = [name for name in job.run.settings.noises if name != noise]
     by_noise = {name: validation_passes(job, name, CHOSEN_AT) for name in others}
     return {noise: [*clean_passes(job, "val"), *validation_passes(job, noise, CHOSEN_AT)], **by_noise}
@@ -54,8 +53,9 @@ def choose(job: Job, noise: str) -> Chosen:
     """Search the grid by NLL, mean over the clean and noised validation data of all seeds. Reads no test data."""
     wanted = passes(job, noise)
     every = [p for some in wanted.values() for p in some]
-    networks.ensure(job, [p for p in every if not p.clean], before=[p for p in every if p.clean])
-    networks.ensure(replace(job, force=False), every, to_read=True)
+    job = planned(job, listed=every)
+    names = [p.name for p in every]
+    job.make(names, forced=[p.name for p in every if not p.clean] if job.force else (), to_read=names)
     method = job.methods[METHOD]
     assert isinstance(method, VarianceSmoothing)
     with threads(1), job.progress.task("choosing settings", len(wanted)) as task:
@@ -73,4 +73,4 @@ def choose(job: Job, noise: str) -> Chosen:
 
 def of_seeds(job: Job, some: Sequence[Pass], spread: str) -> list[list[Windowed]]:
     """The records of each seed by kernel; the patches of one are in memory at a time."""
-    return [[windowed(caches.load(job, p), spread) for p in some if p.seed == seed] for seed in job.seeds]
+    return [[windowed(load(job, p), spread) for p in some if p.seed == seed] for seed in job.seeds]

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from vbs_cli import files
+from vbs_cli.artifacts.job import Job, choose_device
 from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
 from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
@@ -19,9 +20,7 @@ from vbs_cli.models.base import MODELS, spelled
 from vbs_cli.progress import Progress
 from vbs_cli.registry import unknown
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.run.store import Entry
 from vbs_cli.settings import INPUTS, Settings, protocol, resolve
-from vbs_cli.stages.base import Job, choose_device
 
 Rows = list[dict[str, Any]]
 TRAINED = ("radio", "librispeech", "cifar10")  # those of the paper, whose inputs are known
@@ -70,11 +69,6 @@ def of_run(job: Job) -> Subject:
 
     network = network_of(job.run.settings, job.data.shape, job.data.classes)
     return Subject(network, job.labels(), str(job.device), job.progress, keep)
-
-
-def is_current(entry: Entry) -> bool:
-    """Whether a kept table has the columns that one of today has."""
-    return entry.settings.get("columns") == list(COLUMNS)
 
 
 def of_protocol(

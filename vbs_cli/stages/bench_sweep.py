@@ -16,17 +16,17 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from vbs_cli.artifacts import passes, training
+from vbs_cli.artifacts.cells import score_record
+from vbs_cli.artifacts.fits import Fitted
+from vbs_cli.artifacts.job import Job
 from vbs_cli.data.noise import Draws
 from vbs_cli.errors import InvalidInput
 from vbs_cli.metrics import SCORES, values_of
 from vbs_cli.progress import Task
 from vbs_cli.run import Store
 from vbs_cli.seeding import threads
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import train
-from vbs_cli.stages.base import Job
 from vbs_cli.stages.calibrate import calibrate
-from vbs_cli.stages.cells import Fitted, scored_record
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.sweep import sweep
 
@@ -104,11 +104,11 @@ def row(kernel: str, size: str, rival: str, ours: float, theirs: float, apart: f
 def trained_copy(job: Job, folder: Path) -> Job:
     """The run's networks alone, in a folder of their own, to be worked on by this process."""
     here = replace(job, run=replace(job.run, path=folder, store=Store(folder)), crew=None, force=False)
-    for seed in job.seeds:
-        for role in job.roles:
-            train.need_trained(job, seed, role)
-            for name, recipe in train.targets_of(job, seed, role):
-                here.run.store.write(name, job.run.store.read(name), recipe)
+    for seed, network in training.every_network(job):
+        training.need_trained(job, seed, network)
+        recipe = training.recipe(job, seed, network)
+        for name in training.artifact_names(job, seed, network):
+            here.run.store.write(name, job.run.store.read(name), recipe)
     return here
 
 
@@ -126,9 +126,9 @@ def pass_per_score(job: Job, fitted: Fitted, noise: str, level: float) -> tuple[
     split = job.data.split("test")
     with threads(job.run.settings.threads), stopwatch.running():
         for name, method in fitted[0].items():
-            model = train.trained_network(job, 0, method.model)
-            p = caches.Pass(0, method.model, "test", noise, level)
+            p = passes.Pass(0, job.pairs[name].view, "test", noise, level)
+            model = training.trained(job, 0, p.network)
             for metric in SCORES:
-                [record] = caches.run_walk(job, model, split, [p], Draws(bound=0), Task())
-                found[name, metric] = values_of(scored_record(method, record), [metric])[metric]
+                [record] = passes.run_walk(job, model, split, [p], Draws(bound=0), Task())
+                found[name, metric] = values_of(score_record(method, record), [metric])[metric]
     return found, stopwatch.whole

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vbs_cli.stages.base import Job
+from vbs_cli.artifacts import passes
+from vbs_cli.artifacts.job import Job
 
 
 def clean_caches(job: Job, *, only_tell: bool = False) -> list[dict[str, Any]]:
@@ -13,7 +14,7 @@ def clean_caches(job: Job, *, only_tell: bool = False) -> list[dict[str, Any]]:
     The manifest remembers their hashes, so that tables made from them stay up to date.
     """
     store = job.run.store
-    found = {name: entry for name, entry in store.entries.items() if entry.stage == "forward" and store.has(name)}
+    found = {name: entry for name, entry in store.entries.items() if entry.stage == passes.STAGE and store.has(name)}
     if found and not only_tell:
         store.clean(found)
     state = "there" if only_tell else "cleaned"

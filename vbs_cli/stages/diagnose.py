@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import CLEAN_SPLITS, Pass, known_passes, load
+from vbs_cli.artifacts.plan import planned
 from vbs_cli.diagnosis import Diagnosis, Records, diagnosed, windowed
 from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.errors import InvalidInput
@@ -12,56 +15,54 @@ from vbs_cli.logits import Logits
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.report.tables import evenly
 from vbs_cli.seeding import threads
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import work as networks
-from vbs_cli.stages.base import Job
-from vbs_cli.stages.passes import Pass
 
-METHOD, MODEL = "vbs", "conventional"
+METHOD, VIEW = "vbs", "patches"
 FEW = 5  # levels of a noise, none included: as many are made where there is no sweep, and read where there is one
 CHOSEN_AT = (0.25, 0.5)  # levels of the noise that settings are chosen under
 
 
 def with_method(job: Job) -> Job:
-    """The job with the method among its methods, and nothing else changed: its caches serve both."""
-    if MODEL not in job.roles:
+    """The job with the method among its methods, and nothing else changed: its records serve both."""
+    if VIEW not in job.passing:
         raise InvalidInput("the run trains no conventional networks", hint="--methods with one of them, e.g. vbs")
     methods = tuple(dict.fromkeys([*job.run.settings.methods, METHOD]))
     return replace(job, run=replace(job.run, settings=replace(job.run.settings, methods=methods)))
 
 
 def clean_passes(job: Job, split: str) -> list[Pass]:
-    return [Pass(seed, MODEL, split) for seed in job.seeds]
+    """Passes of every seed over a split as it is."""
+    return [Pass(seed, VIEW, split) for seed in job.seeds]
 
 
 def noise_passes(job: Job, noise: str) -> list[Pass]:
-    """A few levels of a sweep that every seed has gone through, or those of one to be made."""
+    """Passes at a few levels of a sweep that every seed has gone through, or of one to be made."""
     found: dict[float, set[int]] = {}
-    for p, state in caches.known(job):
-        if (p.role, p.noise) == (MODEL, noise) and state.stands:
+    for p, state in known_passes(job):
+        if (p.view, p.noise) == (VIEW, noise) and state.stands:
             found.setdefault(p.level, set()).add(p.seed)
     swept = sorted(level for level, seeds in found.items() if seeds == set(job.seeds))
     most = job.run.settings.max_level
     levels = evenly([0.0, *swept], FEW) if len(swept) > 1 else [round(most * i / (FEW - 1), 6) for i in range(FEW)]
-    return [Pass(seed, MODEL, "test", noise, level) for seed in job.seeds for level in levels if level > 0]
+    return [Pass(seed, VIEW, "test", noise, level) for seed in job.seeds for level in levels if level > 0]
 
 
 def validation_passes(job: Job, noise: str, levels: Sequence[float] = CHOSEN_AT) -> list[Pass]:
-    """The validation data under the noise that settings are chosen under."""
-    return [Pass(seed, MODEL, "val", noise, level) for seed in job.seeds for level in levels]
+    """Passes over the validation data under the noise that settings are chosen under."""
+    return [Pass(seed, VIEW, "val", noise, level) for seed in job.seeds for level in levels]
 
 
 def passes(job: Job, noises: Sequence[str]) -> list[Pass]:
-    """All that a diagnosis reads; settings are looked for under the first noise."""
-    clean = [p for split in networks.CLEAN for p in clean_passes(job, split)]
+    """Passes that a diagnosis reads; settings are looked for under the first noise."""
+    clean = [p for split in CLEAN_SPLITS for p in clean_passes(job, split)]
     return [*clean, *validation_passes(job, noises[0]), *(p for noise in noises for p in noise_passes(job, noise))]
 
 
 def diagnose(job: Job, noises: Sequence[str]) -> Diagnosis:
     """Pass over what is missing, then judge the records of all seeds together; the job is one `with_method`."""
     every = passes(job, noises)
-    networks.ensure(job, [p for p in every if not p.clean], before=[p for p in every if p.clean])
-    networks.ensure(replace(job, force=False), every, to_read=True)
+    job = planned(job, listed=every)
+    names = [p.name for p in every]
+    job.make(names, forced=[p.name for p in every if not p.clean] if job.force else (), to_read=names)
     method = job.methods[METHOD]
     assert isinstance(method, VarianceSmoothing)
     with threads(1), job.progress.task("diagnosis", 1) as task:
@@ -78,7 +79,7 @@ def records_of(job: Job, of_seed: Sequence[Pass], spread: str) -> Records:
     clean: dict[str, Logits] = {}
     validation: list[Windowed] = []
     for p in of_seed:
-        record = caches.load(job, p)
+        record = load(job, p)
         if p.split == "val":
             validation.append(windowed(record, spread))
         record = replace(record, parts=None)

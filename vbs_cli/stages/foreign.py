@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from vbs_cli import files
+from vbs_cli.artifacts import training
+from vbs_cli.artifacts.job import Job
 from vbs_cli.data import Request
 from vbs_cli.errors import InvalidInput
 from vbs_cli.models.base import COLON, is_foreign
 from vbs_cli.models.foreign import load_weights, read_weights
 from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.stages import train
-from vbs_cli.stages.base import Job
 from vbs_cli.stages.download import download
 
 METHODS = ("conventional", "temperature", "vbs", "naive")  # of one network and one pass
-SEED, ROLE = 0, "conventional"
+SEED, NETWORK = 0, "conventional"  # which the weights stand for
 DATASET = "folder"  # of the user's own, unless another is named
 
 
@@ -47,8 +47,9 @@ def data_folder(given: Path, usual: Path, dataset: str, progress: Progress) -> P
 def adopt(job: Job, weights: Path) -> None:
     """Put the weights where a training would have left them."""
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
-    [target] = train.targets_of(job, SEED, ROLE)
-    if job.needs(target):
-        model = train.network(job, ROLE)
+    recipe = training.recipe(job, SEED, NETWORK)
+    [name] = training.artifact_names(job, SEED, NETWORK)
+    if job.force or not job.run.store.is_current(name, recipe):
+        model = training.untrained(job, NETWORK)
         load_weights(model, read_weights(weights), path=weights, name=job.run.settings.model)
-        job.run.store.write(target[0], formats.tensors_bytes(model.state_dict()), target[1])
+        job.run.store.write(name, formats.tensors_bytes(model.state_dict()), recipe)

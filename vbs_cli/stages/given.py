@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vbs_cli import files
+from vbs_cli.artifacts import passes
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.plan import planned
 from vbs_cli.data import Prepared
 from vbs_cli.data.given import Given, check_pair, read_given
+from vbs_cli.logits import spreads_named
+from vbs_cli.pairs import USUAL
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.settings import ARRAYS
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages.base import Job
 
 # What can be compared, by what was given: members are as many networks, of which each has plain logits.
 METHODS = {
@@ -62,10 +65,12 @@ def read(val: Path, test: Path) -> Pair:
 
 def adopt(job: Job, pair: Pair) -> None:
     """Put the logits where forward passes would have left them."""
-    job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
+    store, graph = job.run.store, planned(job).graph
+    store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
     for split, given in (("val", pair.val), ("test", pair.test)):
-        for p in caches.clean_passes(job, split):
-            recipe = caches.recipe(job, p)
-            if p.role == "conventional" and job.needs((p.name, recipe)):
-                record = given.record(p.seed, kernel=job.run.settings.kernel, spreads=job.spreads(p.role))
-                job.run.store.write(p.name, formats.logits_bytes(record), recipe)
+        for p in passes.clean_passes(job, split):
+            recipe = graph[p.name].recipe
+            if p.view == USUAL and (job.force or not store.is_current(p.name, recipe)):
+                spreads = spreads_named(job.extras(p.view))
+                record = given.record(p.seed, kernel=job.run.settings.kernel, spreads=spreads)
+                store.write(p.name, formats.logits_bytes(record), recipe)

@@ -1,21 +1,22 @@
-"""`vbs report`: everything about a run in one HTML file."""
+"""`vbs report`: everything about a run in one HTML file, several runs side by side, or a folder to publish."""
 
 from __future__ import annotations
 
-import json
-import platform
 from collections.abc import Mapping
-from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
 
-from vbs_cli import __version__, files
-from vbs_cli.plots import FIGURES, READS
+from vbs_cli import files
+from vbs_cli.artifacts import study
+from vbs_cli.artifacts.figures import evaluated
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.plan import with_plan
+from vbs_cli.artifacts.report import artifacts, gathered
+from vbs_cli.plots import FIGURES
 from vbs_cli.report.comparison import render_comparison
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines
-from vbs_cli.report.page import ReportData, render
+from vbs_cli.report.page import ReportData
 from vbs_cli.report.tables import (
     BASELINE,
     DIFFERENCES,
@@ -30,68 +31,32 @@ from vbs_cli.report.tables import (
     study_lines,
     sweep_lines,
 )
-from vbs_cli.run import Recipe, layout
-from vbs_cli.stages import plot, study
-from vbs_cli.stages.base import Job, Target
+from vbs_cli.run import layout
 
-LIBRARIES = ("torch", "numpy", "scipy", "pandas", "matplotlib")
-
-
-def target(job: Job) -> Target:
-    """The report reads the tables that are there, and the figures of all methods."""
-    drawn = [layout.figure(figure, "svg") for figure in FIGURES]
-    there = [layout.METHODS, *plot.artifacts(job, [*plot.MADE_BY, plot.CURVES]), *drawn]
-    inputs = tuple(name for name in there if job.run.store.has(name))
-    settings = {"settings": asdict(job.run.settings), "vbs": __version__}
-    return layout.REPORT, Recipe("report", json.loads(json.dumps(settings)), inputs)
+__all__ = ["compare", "gathered", "publish", "report"]
 
 
 def report(job: Job) -> Path:
-    """The report's path, written anew if anything in it has changed; figures are drawn before."""
-    name, recipe = target(job)
-    if job.needs((name, recipe)):
-        job.run.store.write(name, render(gathered(job)).encode(), recipe)
-    return job.run.path / name
-
-
-def gathered(job: Job) -> ReportData:
-    """Everything that a report shows of a run."""
-    tables = plot.evaluated(job)
-    store = job.run.store
-    missing = plot.problems(job)
-    left_out = {figure: str(missing[field]) for figure, reads in READS.items() for field in reads if field in missing}
-    drawn = {figure: layout.figure(figure, "svg") for figure in FIGURES if figure not in left_out}
-    return ReportData(
-        title=f"{job.data.name}: what the confidence means",
-        dataset=job.data.name,
-        source=job.data.source,
-        tables=tables,
-        figures={figure: store.read(svg).decode() for figure, svg in drawn.items() if store.has(svg)},
-        settings=asdict(job.run.settings),
-        methods=json.loads(store.read(layout.METHODS)),
-        versions={"vbs": __version__, "python": platform.python_version(), **{n: version(n) for n in LIBRARIES}},
-        artifacts=[
-            {"name": name, "sha256": entry.sha256, "size": entry.size}
-            for name, entry in sorted(store.entries.items())
-            if not name.startswith("logits/") and name != layout.REPORT
-        ],
-        commands=commands(job),
-        left_out=left_out,
-    )
+    """Path of the report, written anew if anything in it has changed; figures are drawn before."""
+    job = with_plan(job)
+    job.graph.add(artifacts(job))
+    job.graph.make_alone(job, [layout.REPORT], forced=[layout.REPORT] if job.force else ())
+    return job.run.path / layout.REPORT
 
 
 def compare(runs: Mapping[str, ReportData], path: Path) -> Path:
-    """Several runs side by side in one file."""
+    """Write a page with several runs side by side."""
     files.write_bytes(path, render_comparison(runs).encode())
     return path
 
 
 def publish(job: Job, folder: Path) -> list[str]:
     """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
+    job = with_plan(job)
     figures = [name for figure in FIGURES if job.run.store.has(name := layout.figure(figure, "png"))]
     tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.COVERAGE, layout.PROXY)
     copied = {Path(name).name: job.run.store.read(name) for name in (*figures, *tables)}
-    metrics, intervals = plot.evaluated(job).metrics, job.run.intervals
+    metrics, intervals = evaluated(job).metrics, job.run.intervals
     origin = f"data: {job.data.name}, {job.data.source}"
     drawn = f"a paired bootstrap over {job.data.counts['test']:,} examples and {len(job.seeds)} seeds; {origin}."
     shown = [(each.name, each.of(metrics), each.of(intervals)) for each in conditions(intervals)]
@@ -116,7 +81,7 @@ def publish(job: Job, folder: Path) -> list[str]:
 
 
 def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, bytes]:
-    """All methods at some levels, and what the spread tells about errors."""
+    """Markdown tables of all methods at some levels, and of what the spread tells about errors."""
     about = (
         "sigma_bar and error rate without noise and at its most; correlation: Spearman's, between both over the levels;"
         " AUROC of high sigma_bar, and by low confidence, for the errors among the inputs of all levels together;"
@@ -130,15 +95,7 @@ def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, b
 
 
 def published_study(job: Job, origin: str) -> dict[str, bytes]:
-    """Both ensembles at some levels."""
+    """Markdown table of both ensembles at some levels."""
     lines = study_lines(job.run.study_intervals, study.COMPARED)
     note = f"{len(job.seeds)} members; ± half the 95 % interval over examples; {origin}."
     return {"ensemble-study.md": markdown(["level", "method", *study.COMPARED], lines, note).encode()}
-
-
-def commands(job: Job) -> list[str]:
-    """The commands that make this run again."""
-    if job.given:
-        return [job.data.command]
-    download = job.data.command or f"vbs download --dataset {job.data.name}"
-    return [download, f"vbs run --config {job.run.path / layout.SETTINGS} --run again"]

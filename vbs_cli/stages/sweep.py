@@ -1,34 +1,40 @@
-"""`vbs noise-sweep`: the test split under growing noise, one forward pass per model, noise and level."""
+"""`vbs noise-sweep`: the test split under growing noise, one forward pass per network, view, noise and level."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pandas as pd
 
+from vbs_cli.artifacts import study, tables
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import need_networks, noise_passes
+from vbs_cli.artifacts.plan import planned, say_left_out
 from vbs_cli.data import NOISES, noises_for
 from vbs_cli.errors import InvalidInput
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import work as networks
-from vbs_cli.stages.base import Job
-from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.examples import keep_examples
+
+
+def with_sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> Job:
+    """The job planned with a sweep of some noises over levels, by default those of its settings."""
+    check_noises(job, noises)
+    return planned(job, noise_passes(job, noises, levels))
 
 
 def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.DataFrame:
-    """Cache the passes, then score them with everything else that is cached. Returns the rows of these noises."""
-    check_noises(job, noises)
-    clean = [p for split in networks.CLEAN for p in caches.clean_passes(job, split)]
-    networks.ensure(job, caches.noise_passes(job, noises, levels), before=clean)
-    metrics = evaluate(replace(job, force=False))
-    keep_examples(job)
+    """Make the passes, then the tables of them and of all that is cached. Returns the rows of these noises."""
+    job.need_seeds()
+    job = with_sweep(job, noises, levels)
+    swept = [p.name for p in noise_passes(job, noises, levels)]
+    wanted = [*swept, *job.graph.stage(tables.STAGE), *job.graph.stage("examples")]
+    job.make(wanted, forced=swept if job.force else ())
+    say_left_out(job)
+    metrics = job.run.metrics
     return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
 
 
 def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
-    """The noises to sweep: those named ("all" for every one that fits the data), else the protocol's."""
-    networks.need_networks(job)
+    """Noises to sweep: those named ("all" for every one that fits the data), else the protocol's."""
+    need_networks(job)
     words = [word.strip() for name in names or () for word in name.split(",")]
     if "all" in words:
         return noises_for(job.data.shape)
@@ -43,3 +49,24 @@ def check_noises(job: Job, noises: Sequence[str]) -> None:
     for noise in noises:
         if NOISES[noise].images_only and noise not in fitting:
             raise InvalidInput(f"{noise} is a noise for images", hint=f"{job.data.name} takes {', '.join(fitting)}")
+
+
+def with_study(job: Job, exposure: study.Exposure) -> Job:
+    """The job planned with the ensemble study of one noise."""
+    check_noises(job, [exposure.noise])
+    if len(job.seeds) < 2:
+        raise InvalidInput("an ensemble needs at least two seeds", hint="vbs train --seeds 10 trains more members")
+    if study.MEMBER not in job.passing:
+        raise InvalidInput("the run trains no conventional networks", hint="--methods with one of them, e.g. vbs")
+    job = planned(job, listed=exposure.passes(job))
+    job.graph.add(study.artifacts(job, exposure))
+    return job
+
+
+def run_study(job: Job, exposure: study.Exposure) -> pd.DataFrame:
+    """Run what is not cached and compare the two ensembles at every level. Returns the metrics."""
+    job = with_study(job, exposure)
+    names = job.graph.stage(study.STAGE)
+    own = [*(p.name for p in exposure.passes(job)), *names]
+    job.make(names, forced=own if job.force else ())
+    return job.run.study_metrics

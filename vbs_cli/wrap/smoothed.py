@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 from vbs_cli.data.noise import distort, noises_for
 from vbs_cli.diagnosis import Diagnosis, diagnose
 from vbs_cli.errors import InvalidInput, is_out_of_memory
-from vbs_cli.logits import Logits, as_tensor, check_logits, spread_over
+from vbs_cli.logits import Logits, as_tensor, check_logits, spread_over, spreads_named
 from vbs_cli.methods.variance import MAPS, VarianceSmoothing, sigma_tilde
 from vbs_cli.models.base import spelled
 from vbs_cli.models.endings import INSTEAD, Recorder, add_patches, check_commutes, find_ending, refused
@@ -178,7 +178,7 @@ class Smoothed(nn.Module):
         """What the methods read, from one pass of the network; on the CPU, where methods are fitted."""
         answer, patches = self.answer_and_patches(x)
         labels = None if labels is None else torch.as_tensor(labels).to(patches.device)
-        spreads = self.method.spreads
+        spreads = spreads_named(self.method.reads)
         record = Logits.from_patches(patches, labels=labels, kernel=self.kernel, spreads=spreads)
         tensors = replace(record, logits=as_tensor(answer)).tensors()
         return Logits.from_tensors({name: value.cpu() for name, value in tensors.items()})

@@ -1,4 +1,4 @@
-"""`vbs noise-sweep --study ensemble`: a deep ensemble against a variance-smoothed one, on the run's seeds as members.
+"""The ensemble study: a deep ensemble against a variance-smoothed one, on the run's seeds as members.
 
 Both predict from the same cached logits, so the study costs one forward pass per member and level.
 """
@@ -9,27 +9,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
 from vbs_cli import files
-from vbs_cli.errors import InvalidInput
-from vbs_cli.methods import Method
+from vbs_cli.artifacts.cells import cells_of, scored_cells
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import Pass, load_records
+from vbs_cli.artifacts.tables import interval_rows, labelled
+from vbs_cli.methods import METHODS, Method
 from vbs_cli.metrics import METRICS, Scored, bootstrap, values_of
-from vbs_cli.run import Recipe, formats, layout
+from vbs_cli.run import Artifact, Recipe, formats, layout
 from vbs_cli.seeding import threads
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import work as networks
-from vbs_cli.stages.base import Job, Target
-from vbs_cli.stages.cells import cells_of, scored_cells
-from vbs_cli.stages.evaluate import interval_rows, labelled
-from vbs_cli.stages.passes import Pass
-from vbs_cli.stages.sweep import check_noises
 
-# The paper's study; alpha 1 and beta q75 are the defaults of the method.
+STAGE = "study"
+REVISION = 1  # of the study's tables; metrics and methods have their own
+# The paper's study; alpha 1 and beta q75 are the defaults of smoothing on members.
 BASELINE, SMOOTHED = "ensemble", "vbs-ensemble"
-MEMBER = "conventional"
+MEMBER = "patches"  # the view whose records of all seeds are the members
 NOISE, LEVELS, MAX_LEVEL = "gaussian", 60, 0.7
 COMPARED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
 RANKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # quantiles of entropy whose predicted distributions are kept
@@ -37,8 +34,8 @@ TABLES = (layout.STUDY_METRICS, layout.STUDY_INTERVALS, layout.STUDY_DISTRIBUTIO
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What the members are exposed to."""
+class Exposure:
+    """The noise and the levels that the members are exposed to."""
 
     noise: str
     levels: tuple[float, ...]
@@ -53,80 +50,80 @@ class Plan:
 
 
 def validation(job: Job) -> list[Pass]:
+    """Clean validation passes of all members."""
     return [Pass(seed, MEMBER, "val") for seed in job.seeds]
 
 
 def with_ensembles(job: Job) -> Job:
-    """The job with both ensembles among its methods, and nothing else changed: its caches serve both."""
+    """The job with both ensembles among its methods, and nothing else changed: its records serve both."""
     methods = tuple(dict.fromkeys([*job.run.settings.methods, BASELINE, SMOOTHED]))
     return replace(job, run=replace(job.run, settings=replace(job.run.settings, methods=methods)))
 
 
-def target(job: Job, plan: Plan) -> list[Target]:
+def artifacts(job: Job, exposure: Exposure) -> list[Artifact]:
     """The study's tables and fitted methods."""
-    of_study = with_ensembles(job).methods
+    of_study = with_ensembles(job)
+    both = (BASELINE, SMOOTHED)
     settings = {
         **job.labels(),
-        **{"noise": plan.noise, "levels": list(plan.levels), "metrics": list(METRICS)},
-        "methods": {name: asdict(of_study[name]) for name in (BASELINE, SMOOTHED)},
+        **{"noise": exposure.noise, "levels": list(exposure.levels), "metrics": list(METRICS)},
+        "methods": {name: {"pair": str(of_study.pairs[name]), **asdict(of_study.methods[name])} for name in both},
     }
-    made_from = [*validation(job), *plan.passes(job)]
-    recipe = Recipe("study", settings, tuple(dict.fromkeys(p.name for p in made_from)))
-    return [(name, recipe) for name in (layout.STUDY_METHODS, *TABLES)]
+    made_from = [*validation(job), *exposure.passes(job)]
+    revisions = {"study": REVISION, **METRICS.revisions(METRICS)}
+    revisions |= METHODS.revisions(sorted({of_study.pairs[name].method for name in both}))
+    recipe = Recipe(STAGE, settings, tuple(dict.fromkeys(p.name for p in made_from)), revisions)
+    return [Artifact(name, recipe, make) for name in (layout.STUDY_METHODS, *TABLES)]
 
 
-def targets(job: Job) -> list[Target]:
-    """Of the study that the run has, if it has one."""
+def known_exposure(job: Job) -> Exposure | None:
+    """The noise and levels of the study that the run has, if it has one."""
     entry = job.run.store.entries.get(layout.STUDY_METRICS)
-    if entry is None:
-        return []
-    return target(job, Plan(entry.settings["noise"], tuple(entry.settings["levels"])))
+    if entry is None or MEMBER not in job.passing:
+        return None
+    return Exposure(entry.settings["noise"], tuple(entry.settings["levels"]))
 
 
-def study(job: Job, plan: Plan) -> pd.DataFrame:
-    """Run what is not cached, compare the two ensembles at every level, and write the tables. Returns the metrics."""
-    check_noises(job, [plan.noise])
-    if len(job.seeds) < 2:
-        raise InvalidInput("an ensemble of one seed is none", hint="vbs train --seeds 10 trains more members")
-    if MEMBER not in job.roles:
-        raise InvalidInput("the run trains no conventional networks", hint="--methods with one of them, e.g. vbs")
-    networks.ensure(job, plan.passes(job), before=validation(job))
-    todo = target(job, plan)
-    here = replace(with_ensembles(job), force=False)
-    if any(job.needs(each) for each in todo):
-        fitted = fit(here)
-        made: dict[str, bytes] = {
-            layout.STUDY_METHODS: files.to_json({name: asdict(method) for name, method in fitted.items()}),
-            **{name: table_of(job, rows) for name, rows in compared(here, plan, fitted).items()},
-        }
-        for name, recipe in todo:
-            job.run.store.write(name, made[name], recipe)
-    return job.run.study_metrics
+def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Compare the two ensembles at every level, and write all tables of the study."""
+    made_from = due[0].recipe
+    exposure = Exposure(made_from.settings["noise"], tuple(made_from.settings["levels"]))
+    here = with_ensembles(job)
+    fitted = fit(here)
+    made: dict[str, bytes] = {
+        layout.STUDY_METHODS: files.to_json({name: asdict(method) for name, method in fitted.items()}),
+        **{name: table_of(job, rows) for name, rows in compared(here, exposure, fitted).items()},
+    }
+    for name, data in made.items():
+        job.run.store.write(name, data, made_from)
 
 
 def table_of(job: Job, rows: list[dict[str, Any]]) -> bytes:
+    """Rows as a table, from the lowest level up."""
     return formats.table_bytes(labelled(job, sorted(rows, key=lambda row: float(row["level"]))))
 
 
 def fit(job: Job) -> dict[str, Method]:
-    """Both on the validation logits of all members."""
-    networks.ensure(job, validation(job), to_read=True)
-    record = dict(caches.records(job, validation(job), together=True))[layout.TOGETHER, layout.ENSEMBLE]
-    return {name: job.methods[name].fit(record) for name in (BASELINE, SMOOTHED)}
+    """Both methods, fitted on the validation records of all members."""
+    names = [p.name for p in validation(job)]
+    job.make(names, to_read=names)
+    records = dict(load_records(job, validation(job)))
+    both = (BASELINE, SMOOTHED)
+    return {name: job.methods[name].fit(records[layout.TOGETHER, job.pairs[name].view]) for name in both}
 
 
-def compared(job: Job, plan: Plan, fitted: dict[str, Method]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each table."""
+def compared(job: Job, exposure: Exposure, fitted: dict[str, Method]) -> dict[str, list[dict[str, Any]]]:
+    """Rows of each table of the study."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     chosen: Tensor | None = None
-    passes = plan.passes(job)
-    with threads(1), job.progress.task("ensemble study", len(plan.levels)) as task:
+    passes = exposure.passes(job)
+    with threads(1), job.progress.task("ensemble study", len(exposure.levels)) as task:
         # From the strongest noise down, since the examples to show are chosen there.
-        for level in sorted(plan.levels, reverse=True):
+        for level in sorted(exposure.levels, reverse=True):
             predictions = predictions_at(job, fitted, [p for p in passes if p.level == level])
             if chosen is None:
                 chosen = at_ranks(predictions[BASELINE].entropy)
-            keys = {"noise": plan.noise, "level": level}
+            keys = {"noise": exposure.noise, "level": level}
             rows[layout.STUDY_METRICS] += [{"seed": layout.TOGETHER, **row} for row in scores(predictions, keys)]
             found = bootstrap({name: [scored] for name, scored in predictions.items()}, metrics=COMPARED)
             both = list(predictions)
@@ -137,25 +134,26 @@ def compared(job: Job, plan: Plan, fitted: dict[str, Method]) -> dict[str, list[
 
 
 def predictions_at(job: Job, fitted: dict[str, Method], passes: Sequence[Pass]) -> dict[str, Scored]:
-    """Of both ensembles at one level."""
+    """Predictions of both ensembles at one level."""
     cells = [cell for cell in cells_of(job, {layout.TOGETHER: fitted}, passes) if cell.method in fitted]
     return {cell.method: scored for cell, scored in scored_cells(job, {layout.TOGETHER: fitted}, cells)}
 
 
 def scores(predictions: dict[str, Scored], keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows with every metric of both ensembles."""
     for method, scored in predictions.items():
         for metric, value in values_of(scored, tuple(METRICS)).items():
             yield {"method": method, **keys, "metric": metric, "value": value}
 
 
 def at_ranks(entropy: Tensor) -> Tensor:
-    """The examples whose entropies are the RANKS quantiles: (N,) -> (5,)."""
+    """Find the examples whose entropies are the RANKS quantiles: (N,) -> (5,)."""
     places = (torch.tensor(RANKS) * (len(entropy) - 1)).round().long()
     return entropy.argsort(stable=True)[places]
 
 
 def distributions(predictions: dict[str, Scored], chosen: Tensor, keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The whole predicted distribution of each chosen example."""
+    """Rows with the whole predicted distribution of each chosen example."""
     for method, scored in predictions.items():
         for rank, example in zip(RANKS, chosen.tolist(), strict=True):
             of_example = {"rank": rank, "example": example, "label": int(scored.labels[example])}

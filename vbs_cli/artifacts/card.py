@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from vbs_cli import __version__
+from vbs_cli.artifacts.job import Job
 from vbs_cli.data import DATASETS
 from vbs_cli.data.base import SIMULATED
 from vbs_cli.export import FORMATS
@@ -22,8 +23,6 @@ from vbs_cli.models.base import FITTING, MODELS, spelled
 from vbs_cli.models.fitting import fitting_name
 from vbs_cli.report.tables import Condition, markdown_table, some_levels
 from vbs_cli.run import layout
-from vbs_cli.stages.base import Job
-from vbs_cli.stages.train import weights_name
 
 TOLD = ("accuracy", "nll", "brier", "ece", "entropy")
 LIMITS = (
@@ -50,10 +49,9 @@ class Facts:
     real: int  # inputs of the test split among those that were compared
 
 
-def card_of(job: Job, facts: Facts, tables: Sequence[str]) -> dict[str, Any]:
-    """The card as plain JSON; `tables` are those with scores that can be told."""
+def card_of(job: Job, facts: Facts, tables: Sequence[str], *, weights: str) -> dict[str, Any]:
+    """Card as plain JSON; `tables` are those with scores that belong to the run, `weights` the artifact behind it."""
     data, store, s = job.data, job.run.store, job.run.settings
-    weights = weights_name(job, facts.seed, "conventional")
     network = fitting_name(data.shape) if s.model == FITTING else s.model
     width = f" of width {s.width}" if network in MODELS else ""
     libraries = ("torch", "numpy", *FORMATS[facts.format].libraries)

@@ -3,53 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from vbs_cli import __version__, files
+from vbs_cli import files
+from vbs_cli.artifacts.cells import Source, by_condition, score_record, sources
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import Pass, load_records
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics.proxy import Course, proxy
 from vbs_cli.run import layout
 from vbs_cli.seeding import threads
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import work as networks
-from vbs_cli.stages.base import Job
-from vbs_cli.stages.cells import Source, by_condition, scored_record, sources
-from vbs_cli.stages.passes import Pass
 
-COLUMNS = ("noise", "model", "quantity", "value", "low", "high")
-# The plain prediction of each record, whose errors the spread is to tell.
-PLAIN = {"conventional": "conventional", "dropout": "mc-dropout", layout.ENSEMBLE: "ensemble"}
+COLUMNS = ("noise", "view", "quantity", "value", "low", "high")
+REVISION = 1  # raised when the same records give other numbers
 Seen = tuple[Tensor, Tensor, Tensor, Tensor]  # the columns of a course at one level
 
 
 def proxy_table(
     job: Job, passes: Iterable[Pass], earlier: pd.DataFrame, known: Mapping[str, str]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """One row per noise, network and quantity, and a fingerprint per noise; what is known from earlier is taken over.
-
-    Networks are those whose patches (conventional), draws (dropout) or members (ensemble) differ.
-    """
+    """One row per noise, view and quantity, and a fingerprint per noise; rows known from an earlier table are kept."""
     passes = list(passes)
     clean = [p for p in passes if p.clean]
     groups = {noise: [*clean, *(p for p in passes if p.noise == noise)] for noise in sorted({p.noise for p in passes})}
     groups.pop(layout.CLEAN, None)
     marks = {
-        noise: files.sha256_of_json([__version__, job.has_ensemble, [job.run.store.sha256(p.name) for p in group]])[:16]
+        noise: files.sha256_of_json([REVISION, list(job.views), [job.run.store.sha256(p.name) for p in group]])[:16]
         for noise, group in groups.items()
     }
     todo = [noise for noise in groups if known.get(noise) != marks[noise]]
-    networks.ensure(replace(job, force=False), [p for noise in todo for p in groups[noise]], to_read=True)
+    names = list(dict.fromkeys(p.name for noise in todo for p in groups[noise]))
+    job.make(names, to_read=names)
     rows: list[dict[str, Any]] = []
     with threads(1), job.progress.task("spread and errors", len(todo)) as task:
         for noise in todo:
             task.note(noise)
-            for model, courses in courses_of(job, groups[noise]):
-                keys = {"noise": noise, "model": model}
+            for view, courses in courses_of(job, groups[noise]):
+                keys = {"noise": noise, "view": view}
                 rows += [{**keys, "quantity": name, **asdict(found)} for name, found in proxy(courses).items()]
             task.advance(1)
     kept = earlier[earlier["noise"].isin(set(groups) - set(todo))]
@@ -59,16 +54,18 @@ def proxy_table(
 
 
 def courses_of(job: Job, passes: Sequence[Pass]) -> Iterator[tuple[str, list[Course]]]:
-    """What every seed went through from the clean data to the strongest noise, by network."""
+    """Spread and errors of every seed from the clean data to the strongest noise, by view."""
     conditions = sorted(by_condition(passes), key=lambda pair: pair[0].level)
     everywhere = set.intersection(*(set(sources(job, group)) for _, group in conditions))
-    seen: dict[Source, list[Seen]] = {source: [] for source in sorted(everywhere)}
+    order = {name: place for place, name in enumerate(job.views)}
+    in_order = sorted(everywhere, key=lambda source: (source[0], order[source[1]]))
+    seen: dict[Source, list[Seen]] = {source: [] for source in in_order}
     for _, group in conditions:
-        for source, record in caches.records(job, group, together=job.has_ensemble):
+        for source, record in load_records(job, group):
             if source in seen:
-                s = scored_record(METHODS[PLAIN[source[1]]](), record)
+                s = score_record(METHODS[job.views[source[1]].plain](), record)
                 columns = (s.need("sigma"), 1 - s.correct, s.confidence, s.need("part_accuracy"))
                 seen[source].append(tuple(column.float() for column in columns))  # type: ignore[arg-type]
-    for model in dict.fromkeys(role for _, role in seen):
-        of_model = [levels for (_, role), levels in seen.items() if role == model]
-        yield model, [Course(*(torch.stack(column) for column in zip(*levels, strict=True))) for levels in of_model]
+    for view in dict.fromkeys(name for _, name in seen):
+        of_view = [levels for (_, name), levels in seen.items() if name == view]
+        yield view, [Course(*(torch.stack(column) for column in zip(*levels, strict=True))) for levels in of_view]

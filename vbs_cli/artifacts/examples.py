@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import pandas as pd
 
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import Pass
+from vbs_cli.data import NOISES
 from vbs_cli.data.noise import distort
 from vbs_cli.errors import MissingArtifact
-from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages.base import Job, Target
+from vbs_cli.run import Artifact, Recipe, formats, layout
 
+STAGE = "examples"
+REVISION = 1  # raised when the table holds something else
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SPLIT, EXAMPLE = "test", 0
 
 
-def targets(job: Job) -> list[Target]:
+def artifacts(job: Job, passes: Iterable[Pass]) -> list[Artifact]:
     """The table of the example, where the run has swept a noise."""
-    noises = sorted({p.noise for p in caches.usable(job)} - {layout.CLEAN})
+    noises = sorted({p.noise for p in passes} - {layout.CLEAN})
     settings = {**job.labels(), "data": job.data.fingerprint, "noises": noises, "levels": list(LEVELS)}
-    return [(layout.EXAMPLES, Recipe("examples", settings))] if noises else []
+    revisions = {"examples": REVISION, **NOISES.revisions(noises)}
+    return [Artifact(layout.EXAMPLES, Recipe(STAGE, settings, (), revisions), make)] if noises else []
 
 
-def keep_examples(job: Job) -> None:
-    """Make the table; a run without its data goes without."""
-    for name, recipe in targets(job):
-        if not job.needs((name, recipe)):
-            continue
-        try:
-            table = examples(job, recipe.settings["noises"])
-        except MissingArtifact as error:
-            job.progress.detail(f"no example inputs: {error}")
-            continue
-        job.run.store.write(name, formats.table_bytes(table), recipe)
+def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write the table; a run without its data goes without."""
+    [artifact] = due
+    try:
+        table = examples(job, artifact.recipe.settings["noises"])
+    except MissingArtifact as error:
+        job.progress.detail(f"no example inputs: {error}")
+        return
+    job.run.store.write(artifact.name, formats.table_bytes(table), artifact.recipe)
 
 
 def examples(job: Job, noises: list[str]) -> pd.DataFrame:

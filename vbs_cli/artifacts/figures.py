@@ -1,0 +1,112 @@
+"""Figures of a run, drawn from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+import pandas as pd
+
+from vbs_cli.artifacts.job import Job
+from vbs_cli.bench import COLUMNS as BENCH_COLUMNS
+from vbs_cli.errors import MissingArtifact
+from vbs_cli.plots import FIGURES, READS, Tables, save
+from vbs_cli.run import Artifact, Recipe, layout
+from vbs_cli.run.store import DAMAGED
+
+STAGE = "plot"
+REVISION = 1  # of what all figures share; each has its own
+CURVES = "training"  # the figure that a training ends with
+SWEEP, STUDY = "vbs noise-sweep", "vbs noise-sweep --study ensemble"
+
+# Where a field of `Tables` lies in the run, and the command that makes it.
+MADE_BY: Mapping[str, tuple[str, str]] = {
+    "metrics": (layout.METRICS, "vbs evaluate"),
+    "reliability": (layout.RELIABILITY, "vbs evaluate"),
+    "intervals": (layout.INTERVALS, "vbs evaluate"),
+    "coverage": (layout.COVERAGE, "vbs evaluate"),
+    "proxy": (layout.PROXY, "vbs evaluate"),
+    "examples": (layout.EXAMPLES, SWEEP),
+    "study": (layout.STUDY_METRICS, STUDY),
+    "study_intervals": (layout.STUDY_INTERVALS, STUDY),
+    "distributions": (layout.STUDY_DISTRIBUTIONS, STUDY),
+    "bench": (layout.BENCH, "vbs bench"),
+}
+
+
+def tables_of(job: Job, fields: Iterable[str]) -> tuple[str, ...]:
+    """Artifacts that some tables lie in; that of training is one for each network."""
+    names = [sorted(job.run.training_tables()) if field == CURVES else [MADE_BY[field][0]] for field in fields]
+    return tuple(name for some in names for name in some)
+
+
+def artifact(job: Job, figure: str, format: str, methods: Sequence[str] = ()) -> Artifact:
+    """A figure of all methods, or of some, in one format."""
+    revisions = {"plotting": REVISION, **FIGURES.revisions([figure])}
+    recipe = Recipe(STAGE, {"figure": figure, "methods": list(methods)}, tables_of(job, READS[figure]), revisions)
+    return Artifact(layout.figure(figure, format, methods), recipe, make)
+
+
+def known_artifacts(job: Job) -> list[Artifact]:
+    """The figures that have been drawn; which can be drawn depends on what the tables hold."""
+    found = {
+        name: (str(entry.settings["figure"]), tuple(entry.settings.get("methods", ())))
+        for name, entry in job.run.store.entries.items()
+        if entry.stage == STAGE
+    }
+    return [
+        artifact(job, figure, name.rsplit(".", 1)[1], methods)
+        for name, (figure, methods) in found.items()
+        if figure in FIGURES
+    ]
+
+
+def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Draw figures, each once for all its formats."""
+    for (figure, methods), group in groupby(due, key=lambda each: drawn_by(each.recipe)):
+        read = tables(job, READS[figure])
+        drawn = FIGURES[figure](read.of_methods(methods) if methods else read)
+        for each in group:
+            job.run.store.write(each.name, save(drawn, each.name.rsplit(".", 1)[1]), each.recipe)
+
+
+def drawn_by(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
+    """Figure and methods of a recipe."""
+    return recipe.settings["figure"], tuple(recipe.settings["methods"])
+
+
+def problems(job: Job) -> dict[str, MissingArtifact]:
+    """Tables that are not those of the run's present state, and what to do about each."""
+    found = {}
+    for field, (name, command) in MADE_BY.items():
+        path, entry = job.run.path / name, job.run.store.entries.get(name)
+        if entry is None or not job.run.store.has(name):
+            found[field] = MissingArtifact(f"there is no {path}", hint=f"{command} makes it")
+        elif name == layout.BENCH and entry.settings.get("columns") != list(BENCH_COLUMNS):
+            found[field] = MissingArtifact(f"{path} is of an earlier version", hint=f"{command} makes it again")
+        elif name in job.graph:
+            state = job.run.store.state(name, job.graph[name].recipe)
+            # A damaged table is refused by whoever reads it, in words of its own.
+            if not state.current and state.kind != DAMAGED:
+                found[field] = MissingArtifact(f"{path} is {state}", hint=f"{command} makes it again")
+    if not job.run.training_tables():
+        found[CURVES] = MissingArtifact(f"{job.run.path} has no trained network", hint="vbs train makes them")
+    return found
+
+
+def tables(job: Job, fields: Iterable[str]) -> Tables:
+    """Read some tables of the run, each checked by its hash."""
+
+    def read(field: str) -> pd.DataFrame:
+        return job.run.training if field == CURVES else job.run.table(MADE_BY[field][0])
+
+    return Tables(**{field: read(field) for field in fields})
+
+
+def evaluated(job: Job) -> Tables:
+    """Read all tables that the run has, among them those of `vbs evaluate`, which must be of its present state."""
+    missing = problems(job)
+    for field in ("metrics", "reliability", "intervals", "coverage", "proxy"):
+        if field in missing:
+            raise missing[field]
+    return tables(job, [field for field in (*MADE_BY, CURVES) if field not in missing])

@@ -1,0 +1,306 @@
+"""Forward passes and the records that they leave: a network runs once per view, split, noise and level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import nn
+
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.training import trained, untrained, weights_name
+from vbs_cli.data import NOISES, Split
+from vbs_cli.data.noise import Draws
+from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import Logits, spreads_named
+from vbs_cli.models.base import patch_grid
+from vbs_cli.progress import Task
+from vbs_cli.run import Artifact, Entry, Recipe, State, formats, layout
+from vbs_cli.run.store import CLEANED, CURRENT, DAMAGED
+from vbs_cli.views import VIEWS, folder_of
+from vbs_cli.views.walk import walk
+
+STAGE = "forward"
+REVISION = 1  # of the walk and of the records; raised when passes leave other numbers
+CLEAN_SPLITS = ("val", "test")
+SPREAD_SETTINGS = ("kernel", "extras")  # those that can be changed where the parts were kept
+AT = "@"  # between a noise and its level
+VALIDATION = "val:"  # before a noise that the validation data pass under
+OF_VIEW = "/"  # after the name of a view
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over one split, read by one view."""
+
+    seed: int
+    view: str
+    split: str
+    noise: str = layout.CLEAN
+    level: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Pass:
+        """Pass that a recipe's settings describe."""
+        return cls(*(settings[name] for name in ("seed", "view", "split", "noise", "level")))
+
+    @property
+    def name(self) -> str:
+        return layout.logits(self.seed, folder_of(self.view), self.split, self.noise, self.level)
+
+    @property
+    def network(self) -> str:
+        """Name of the network that runs."""
+        return VIEWS[self.view].network
+
+    @property
+    def clean(self) -> bool:
+        return self.noise == layout.CLEAN
+
+    @property
+    def word(self) -> str:
+        """What `vbs work` calls it: "test", "gaussian@0.5", "val:gaussian@0.5", "augmented/test"."""
+        of = VALIDATION if self.split == "val" else ""
+        word = self.split if self.clean else f"{of}{self.noise}{AT}{self.level!r}"
+        return word if self.view == own_view(self.network) else f"{self.view}{OF_VIEW}{word}"
+
+    @property
+    def title(self) -> str:
+        of = "" if self.view == own_view(self.network) else f"{self.view} "
+        if self.clean:
+            return f"{of}{self.split}"
+        return f"{of}{'val ' if self.split == 'val' else ''}{self.noise} {self.level:.2f}"
+
+
+def own_view(network: str) -> str:
+    """First view that reads a network's weights, which `vbs work` means where it names none."""
+    return next(name for name, view in VIEWS.items() if view.network == network and not view.source)
+
+
+def recipe(job: Job, p: Pass) -> Recipe:
+    """What the record of a pass depends on."""
+    settings = {"data": job.data.fingerprint, "seed": p.seed, "network": p.network, "view": p.view, "split": p.split}
+    settings |= {"noise": p.noise, "level": p.level, **asdict(job.views[p.view])}
+    if extras := job.extras(p.view):
+        settings |= {"extras": extras}
+    if not p.clean and keeps_parts(job, p):
+        settings |= {"parts": True}
+    noises = [] if p.clean else [p.noise]
+    revisions = {"forward pass": REVISION, **VIEWS.revisions([p.view]), **NOISES.revisions(noises)}
+    inputs = () if job.given else (weights_name(job, p.seed, p.network),)
+    return Recipe(STAGE, settings, inputs, revisions)
+
+
+def clean_passes(job: Job, *splits: str) -> list[Pass]:
+    """Passes of every view over splits as they are."""
+    return [Pass(seed, view, split) for split in splits for seed in job.seeds for view in job.passing]
+
+
+def noise_passes(job: Job, noises: Iterable[str], levels: Sequence[float] = ()) -> list[Pass]:
+    """All levels above zero, by default those of the run's settings; level zero is the clean pass."""
+    return [
+        Pass(seed, view, "test", noise, level)
+        for seed in job.seeds
+        for view in job.passing
+        for noise in noises
+        for level in levels or job.run.settings.level_values()
+        if level > 0
+    ]
+
+
+def passes_named(job: Job, seed: int, network: str, word: str) -> list[Pass]:
+    """What a word asks of a network: a split, a noise at one level ("gaussian@0.5"), or at all of the settings'."""
+    view, _, rest = word.rpartition(OF_VIEW)
+    view = view or own_view(network)
+    if rest in CLEAN_SPLITS:
+        return [Pass(seed, view, rest)]
+    split = "val" if rest.startswith(VALIDATION) else "test"
+    noise, _, level = rest.removeprefix(VALIDATION).partition(AT)
+    levels = [float(level)] if level else job.run.settings.level_values()
+    return [Pass(seed, view, split, noise, each) for each in levels if each > 0]
+
+
+def words_for(job: Job, passes: Sequence[Pass]) -> tuple[str, ...]:
+    """Words that ask for passes of one network, the shorter form where it says the same."""
+    asked = {p.word: p.word for p in passes}
+    for view, noise in {(p.view, p.noise) for p in passes if not p.clean and p.split == "test"}:
+        first = next(p for p in passes if (p.view, p.noise) == (view, noise))
+        short = first.word.partition(AT)[0]
+        every = [p.word for p in passes_named(job, first.seed, first.network, short)]
+        if all(word in asked for word in every):
+            asked |= dict.fromkeys(every, short)
+    return tuple(dict.fromkeys(asked.values()))
+
+
+def check_word(job: Job, network: str, word: str) -> bool:
+    """Whether a word names passes of a network."""
+    view, slash, rest = word.rpartition(OF_VIEW)
+    if slash and not (view in job.passing and job.passing[view].network == network):
+        return False
+    noise, at, level = rest.removeprefix(VALIDATION).partition(AT)
+    try:
+        at_level = noise in NOISES and bool(at) and 0 < float(level) < math.inf
+    except ValueError:
+        return False
+    return at_level or rest in (*CLEAN_SPLITS, *NOISES)
+
+
+def settings_passes(job: Job) -> list[Pass]:
+    """Every pass that the run's settings call for."""
+    return clean_passes(job, *CLEAN_SPLITS) + noise_passes(job, job.run.settings.noises)
+
+
+def cost(job: Job, p: Pass) -> float:
+    """Cost of a pass, in forward passes of one example."""
+    return job.data.counts[p.split] * job.views[p.view].passes
+
+
+def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
+    """Make the records of passes of one network: a walk over the data for each level, with all noises of that level."""
+    if not artifacts:
+        return
+    recipes = {Pass.of(artifact.recipe.settings): artifact.recipe for artifact in artifacts}
+    for p, made_from in recipes.items():
+        job.progress.detail(f"{p.name}: {job.run.store.state(p.name, made_from)}")
+    first = next(iter(recipes))
+    model = trained(job, first.seed, first.network)
+    splits = {name: job.data.split(name) for name in {p.split for p in recipes}}
+    kept = Draws()
+    with job.progress.task(f"{label}, logits", sum(cost(job, p) for p in recipes)) as task:
+        for group in walks(job, list(recipes)):
+            task.note(", ".join(p.title for p in group))
+            for p, record in zip(group, run_walk(job, model, splits[group[0].split], group, kept, task), strict=True):
+                job.run.store.write(p.name, formats.logits_bytes(record), recipes[p])
+        task.note(f"{len(recipes)} forward pass{'es' if len(recipes) > 1 else ''}")
+
+
+def walks(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
+    """Passes of the same view, split and level together, from the lowest level up."""
+
+    def key(p: Pass) -> tuple[float, str, str, bool]:
+        return p.level, p.split, p.view, keeps_parts(job, p)
+
+    return [list(group) for _, group in groupby(sorted(passes, key=key), key=key)]
+
+
+def run_walk(job: Job, model: nn.Module, split: Split, passes: Sequence[Pass], kept: Draws, task: Task) -> list[Logits]:
+    """Records of passes that differ by their noise alone."""
+    first = passes[0]
+    view = job.views[first.view]
+    return walk(
+        model, split, view, seed=first.seed, noises=[p.noise for p in passes], level=first.level,
+        extras=job.extras(first.view), keep_parts=keeps_parts(job, first), device=job.device, kept=kept,
+        advance=lambda count: task.advance(count * view.passes),
+    )  # fmt: skip
+
+
+def keeps_parts(job: Job, p: Pass) -> bool:
+    """Whether a pass leaves all its parts, so that the kernel can be changed without the network.
+
+    The clean splits do, and noisy validation data, on which settings are chosen; a level of noise of the test data
+    does on request, and goes on doing so.
+    """
+    entry = job.run.store.entries.get(p.name)
+    return p.clean or p.split == "val" or job.keep_patches or (entry is not None and "parts" in entry.settings)
+
+
+def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:
+    """What the records of some passes take on disk, headers of some hundred bytes aside."""
+
+    @cache
+    def per_example(view_name: str, keep_parts: bool) -> int:
+        view = job.views[view_name]
+        patches = patch_grid(untrained(job, view.network), job.data.shape)
+        parts, label = torch.zeros(1, job.data.classes, *view.grid(patches)), torch.zeros(1, dtype=torch.int64)
+        spreads = spreads_named(job.extras(view_name))
+        record = Logits.from_patches(parts, labels=label, kernel=view.window, spreads=spreads, keep_parts=keep_parts)
+        return sum(tensor.nbytes for tensor in record.tensors().values())
+
+    return sum(job.data.counts[p.split] * per_example(p.view, keeps_parts(job, p)) for p in passes)
+
+
+def resummarise(job: Job, artifact: Artifact) -> bool:
+    """Renew a record that is stale for its spreads alone from the parts that it keeps; whether that was possible."""
+    store, wanted = job.run.store, artifact.recipe
+    entry = store.entries.get(artifact.name)
+    if job.force or entry is None or not renewable(entry, wanted):
+        return False
+    others = {name: value for name, value in wanted.settings.items() if name not in SPREAD_SETTINGS}
+    as_made = others | {name: entry.settings[name] for name in SPREAD_SETTINGS if name in entry.settings}
+    if not store.is_current(artifact.name, replace(wanted, settings=as_made)):
+        return False
+    record = formats.logits_from(store.read(artifact.name))
+    if record.parts is None:
+        return False
+    again = record.at_kernel(wanted.settings.get("kernel", 1), spreads=spreads_named(wanted.settings.get("extras", ())))
+    store.write(artifact.name, formats.logits_bytes(again), wanted)
+    job.progress.detail(f"{artifact.name}: spread taken again")
+    return True
+
+
+def renewable(entry: Entry, wanted: Recipe) -> bool:
+    """Whether parts suffice for what is wanted: all but activations, which only the network gives."""
+    extras = set(wanted.settings.get("extras", ())) - set(entry.settings.get("extras", ()))
+    return len(spreads_named(extras)) == len(extras)
+
+
+def known_passes(job: Job) -> Iterator[tuple[Pass, State]]:
+    """Every pass over the test split that the run has a record of, whichever command made it, and its state."""
+    for _, entry in sorted(job.run.store.entries.items()):
+        if entry.stage == STAGE and entry.settings["split"] == "test":
+            p = Pass.of(entry.settings)
+            if p.seed in job.seeds and p.view in job.passing:
+                yield p, job.run.store.state(p.name, recipe(job, p))
+
+
+def usable_passes(job: Job, known: Iterable[tuple[Pass, State]], requested: Iterable[Pass] = ()) -> list[Pass]:
+    """Passes over the test split that tables are made from, by name: those requested and those that are not stale.
+
+    Only conditions count that all views of their seed have passed. A damaged record counts, so that reading it fails
+    rather than passing it over.
+    """
+    found = {p for p in requested if p.split == "test"}
+    found |= {p for p, state in known if state.kind in (CURRENT, CLEANED, DAMAGED)}
+    views: dict[tuple[int, str, float], set[str]] = {}
+    for p in found:
+        views.setdefault((p.seed, p.noise, p.level), set()).add(p.view)
+    complete = [p for p in found if views[p.seed, p.noise, p.level] == set(job.passing)]
+    return sorted(complete, key=lambda p: p.name)
+
+
+def passes_behind(job: Job, artifact: str) -> list[Pass]:
+    """Passes whose records an artifact is made from, by name."""
+    behind = [job.graph[name] for name in job.graph[artifact].recipe.inputs if name in job.graph]
+    return [Pass.of(each.recipe.settings) for each in behind if each.recipe.stage == STAGE]
+
+
+def load(job: Job, p: Pass) -> Logits:
+    """Record that a pass left."""
+    return formats.logits_from(job.run.store.read(p.name))
+
+
+def load_records(job: Job, passes: Iterable[Pass], *, joined: bool = True) -> Iterator[tuple[tuple[int, str], Logits]]:
+    """Records of passes over the same inputs by seed and view, without their parts; last, those joined of all seeds."""
+    members: dict[str, dict[int, Logits]] = {view.source: {} for view in job.joining.values()} if joined else {}
+    for p in passes:
+        record = replace(load(job, p), parts=None)
+        if p.view in members:
+            members[p.view][p.seed] = Logits(record.logits, labels=record.labels)
+        yield (p.seed, p.view), record
+    for name, view in job.joining.items() if joined else ():
+        found = members[view.source]
+        if set(found) == set(job.seeds):
+            spreads = spreads_named(job.extras(name))
+            yield (layout.TOGETHER, name), view.join([found[seed] for seed in job.seeds], spreads=spreads)
+
+
+def need_networks(job: Job) -> None:
+    """Refuse what logits alone cannot give."""
+    if job.given:
+        hint = "only vbs evaluate --val FILE --test FILE can bring more logits"
+        raise InvalidInput(f"{job.run.path} was made from logits and has no network for this", hint=hint)

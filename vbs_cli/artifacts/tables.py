@@ -1,0 +1,276 @@
+"""Tables of scores: every method on every pass over the test split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from vbs_cli import files
+from vbs_cli.artifacts import proxy
+from vbs_cli.artifacts.cells import Cell, cells_of, fingerprints, scored_cells
+from vbs_cli.artifacts.fits import Fitted
+from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.passes import Pass, passes_behind
+from vbs_cli.methods import METHODS
+from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, risk_coverage, values_of
+from vbs_cli.metrics.reliability import bins_of
+from vbs_cli.report.tables import Condition, conditions
+from vbs_cli.run import Artifact, Recipe, formats, layout
+from vbs_cli.run.graph import Make
+from vbs_cli.seeding import threads
+
+STAGE = "evaluate"
+REVISION = 1  # of the tables; metrics and methods have their own
+Row = dict[str, Any]
+KEYS = ["noise", "level", "seed", "method"]
+SCORE_COLUMNS = ["seed", "method", "noise", "level", "metric", "value"]
+
+
+def artifacts(job: Job, passes: Sequence[Pass]) -> list[Artifact]:
+    """The tables, made from passes over the test split: clean ones and those of any sweep."""
+    clean, shown = [p for p in passes if p.clean], shown_passes(passes)
+    labels, bins = job.labels(), {"reliability_bins": job.run.settings.reliability_bins}
+    scoring = {"tables": REVISION, **METRICS.revisions(METRICS)}
+    scoring |= METHODS.revisions(sorted({pair.method for pair in job.pairs.values()}))
+
+    def table(name: str, make: Make, behind: Iterable[Pass], *others: str, **settings: Any) -> Artifact:
+        inputs = (*others, *sorted(p.name for p in behind))
+        revisions = {"proxy": proxy.REVISION} if name == layout.PROXY else scoring
+        return Artifact(name, Recipe(STAGE, {**labels, **settings}, inputs, revisions), make)
+
+    metrics = {"metrics": list(METRICS)}
+    return [
+        table(layout.METRICS, make_metrics, passes, layout.METHODS, **metrics),
+        table(layout.REPLICATES, make_replicates, shown, layout.METHODS, **metrics),
+        table(layout.INTERVALS, make_intervals, [], layout.REPLICATES, **metrics),
+        table(layout.RELIABILITY, make_reliability, clean, layout.METHODS, **bins),
+        table(layout.COVERAGE, make_coverage, shown, layout.METHODS),
+        table(layout.PROXY, make_proxy, passes, views=list(job.views)),
+    ]
+
+
+def with_intervals() -> list[str]:
+    """Metrics that have an interval; what a calibrated predictor would score by chance is a yardstick without one."""
+    return [name for name in METRICS if not name.endswith("_chance")]
+
+
+def shown_passes(passes: Iterable[Pass]) -> list[Pass]:
+    """Passes under the conditions that summaries show: clean, and each noise at a middle level."""
+    passes = list(passes)
+    levels = pd.DataFrame([{"noise": p.noise, "level": p.level} for p in passes])
+    shown = conditions(levels)
+    return [p for p in passes if Condition(p.noise, p.level) in shown]
+
+
+def labelled(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
+    """A table that says where its numbers come from, in its first columns."""
+    table = pd.DataFrame(rows)
+    labels = job.labels()
+    return table.assign(**labels)[[*labels, *(column for column in table if column not in labels)]]
+
+
+def make_metrics(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write the table with one row per noise, level, seed, method and metric."""
+    [artifact] = due
+    fitted = job.run.methods
+
+    def rows_of(predictions: Scored) -> Iterator[Row]:
+        for metric, value in values_of(predictions, tuple(METRICS)).items():
+            yield {"metric": metric, "value": value}
+
+    cells = cells_of(job, fitted, passes_behind(job, artifact.name))
+    table, marks = cell_by_cell(job, fitted, cells, artifact.name, ["metric", "value"], rows_of, task="scoring")
+    ordered = in_order(with_level_zero(table), job.run.settings.methods, "metric")
+    data = formats.table_bytes(labelled(job, ordered[SCORE_COLUMNS]), marks)
+    job.run.store.write(artifact.name, data, artifact.recipe)
+
+
+def cell_by_cell(
+    job: Job,
+    fitted: Fitted,
+    cells: Sequence[Cell],
+    name: str,
+    columns: Sequence[str],
+    rows_of: Callable[[Scored], Iterable[Row]],
+    *,
+    task: str,
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Rows of KEYS and `columns` for each cell; those that the table called `name` holds already are kept.
+
+    Returns the fingerprints of the cells too, by which the next call knows them.
+    """
+    marks = fingerprints(job, fitted, cells)
+    table, known = earlier_table(job, name, [*KEYS, *columns])
+    todo = [cell for cell in cells if known.get(cell.name) != marks[cell.name]]
+    kept = [(c.at.noise, c.at.level, c.seed, c.method) for c in cells if known.get(c.name) == marks[c.name]]
+    rows: list[Row] = []
+    with job.progress.task(task, len(todo)) as meter:
+        for cell, predictions in scored_cells(job, fitted, todo):
+            keys = {"noise": cell.at.noise, "level": cell.at.level, "seed": cell.seed, "method": cell.method}
+            rows += [{**keys, **row} for row in rows_of(predictions)]
+            meter.advance(1)
+        done = f"{len(todo)} of {len(cells)}" if kept else f"{len(cells)}"
+        meter.note(f"{done} combinations of method, seed and level")
+    taken_over = table.merge(pd.DataFrame(kept, columns=KEYS), on=KEYS) if kept else None
+    return pd.concat([taken_over, pd.DataFrame(rows)]), marks
+
+
+def earlier_table(job: Job, name: str, columns: Sequence[str]) -> tuple[pd.DataFrame, Mapping[str, str]]:
+    """Rows of a table that is there already, and the fingerprints of the cells that they belong to."""
+    if job.force or not job.run.store.has(name):
+        return pd.DataFrame(columns=list(columns)), {}
+    data = job.run.store.read(name)
+    table = formats.table_from(data)
+    if not set(columns) <= set(table):  # an earlier version's
+        return pd.DataFrame(columns=list(columns)), {}
+    return table[list(columns)], formats.table_notes(data)
+
+
+def in_order(table: pd.DataFrame, methods: Sequence[str], last: str) -> pd.DataFrame:
+    """Sort a table by noise, level, seed, method (in the order of the run's) and a last column."""
+    order = {name: position for position, name in enumerate(methods)}
+
+    def rank(column: pd.Series[Any]) -> pd.Series[Any]:
+        return column.map(order) if column.name == "method" else column
+
+    return table.sort_values([*KEYS, last], key=rank, kind="stable", ignore_index=True)
+
+
+def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
+    """Begin every sweep with the clean rows of its seeds and methods: noise of level zero is the clean input."""
+    swept = table[table["noise"] != layout.CLEAN][["noise", "seed", "method"]].drop_duplicates()
+    clean = table[table["noise"] == layout.CLEAN].drop(columns="noise")
+    return pd.concat([table, clean.merge(swept, on=["seed", "method"])[table.columns]], ignore_index=True)
+
+
+def make_replicates(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write bootstrap replicates of each method's metrics under the shown conditions, (metrics, 1 + R) each.
+
+    They are paired, since every method is drawn the same examples and seeds, and so one alone can be made again.
+    """
+    [artifact] = due
+    fitted = job.run.methods
+    every = cells_of(job, fitted, passes_behind(job, artifact.name))
+    groups, of_cell = methods_of(every), fingerprints(job, fitted, every)
+    marks = {name: files.sha256_of_json([of_cell[cell.name] for cell in cells]) for name, cells in groups.items()}
+    tensors, known = earlier_replicates(job)
+    kept = {name: tensors[name] for name in groups if known.get(name) == marks[name]}
+    found = dict(kept)
+    with threads(1), job.progress.task("intervals", len(groups) - len(kept)) as task:
+        for name, cells in groups.items():
+            if name not in kept:
+                task.note(f"{cells[0].method}, {cells[0].at.name}")
+                predictions = [scored for _, scored in scored_cells(job, fitted, cells)]
+                drawn = bootstrap({name: predictions}, metrics=with_intervals())
+                found[name] = torch.stack([drawn.columns[name, metric] for metric in with_intervals()])
+                task.advance(1)
+        task.note(f"{len(groups) - len(kept)} methods and conditions")
+    job.run.store.write(artifact.name, formats.tensors_bytes(found, notes=marks), artifact.recipe)
+
+
+def methods_of(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Cells of each method under each condition, for the seeds that all methods have there."""
+    groups: dict[str, list[Cell]] = {}
+    for at, group in groupby(cells, key=lambda cell: cell.at):
+        by_method: dict[str, list[Cell]] = {}
+        for cell in group:
+            by_method.setdefault(cell.method, []).append(cell)
+        seeds = [{cell.seed for cell in some} for some in by_method.values() if some[0].seed != layout.TOGETHER]
+        common = {layout.TOGETHER}.union(set.intersection(*seeds) if seeds else ())
+        for method, some in by_method.items():
+            groups[replicates_name(at, method)] = [cell for cell in some if cell.seed in common]
+    return groups
+
+
+def replicates_name(at: Condition, method: str) -> str:
+    return f"{at.noise} {at.level!r} {method}"
+
+
+def earlier_replicates(job: Job) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
+    if job.force or not job.run.store.has(layout.REPLICATES):
+        return {}, {}
+    data = job.run.store.read(layout.REPLICATES)
+    return formats.tensors_from(data), formats.tensors_notes(data)
+
+
+def make_intervals(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write the interval of each method's metrics per condition, and of their differences from every other method."""
+    [artifact] = due
+    passes = passes_behind(job, layout.REPLICATES)
+    tensors = formats.tensors_from(job.run.store.read(layout.REPLICATES))
+    rows: list[Row] = []
+    for at, group in groupby(cells_of(job, job.run.methods, passes), key=lambda cell: cell.at):
+        methods = list(dict.fromkeys(cell.method for cell in group))
+        columns = {
+            (method, metric): column
+            for method in methods
+            for metric, column in zip(with_intervals(), tensors[replicates_name(at, method)], strict=True)
+        }
+        keys = {"noise": at.noise, "level": at.level}
+        rows += [{**keys, **row} for row in interval_rows(Bootstrap(columns), methods, with_intervals())]
+    job.run.store.write(artifact.name, formats.table_bytes(labelled(job, rows)), artifact.recipe)
+
+
+def interval_rows(found: Bootstrap, methods: Sequence[str], metrics: Sequence[str]) -> Iterator[Row]:
+    """Rows with the interval of each metric (baseline "") and of its difference from each other method."""
+
+    def row(method: str, baseline: str, metric: str, interval: Interval) -> Row:
+        numbers = {"value": interval.value, "low": interval.low, "high": interval.high}
+        return {"method": method, "baseline": baseline, "metric": metric, **numbers}
+
+    for method in methods:
+        for metric in metrics:
+            yield row(method, "", metric, found.interval(method, metric))
+            for baseline in methods:
+                if baseline != method:
+                    yield row(method, baseline, metric, found.difference(method, baseline, metric))
+
+
+def make_reliability(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write accuracy and confidence per seed, method and confidence bin of the clean test split."""
+    [artifact] = due
+    fitted = job.run.methods
+    rows: list[Row] = []
+    for cell, predictions in scored_cells(job, fitted, cells_of(job, fitted, passes_behind(job, artifact.name))):
+        n_bins = job.run.settings.reliability_bins
+        rows += reliability_rows(predictions, n_bins, seed=cell.seed, method=cell.method)
+    job.run.store.write(artifact.name, formats.table_bytes(labelled(job, rows)), artifact.recipe)
+
+
+def make_coverage(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write errors among ever more of the most confident predictions, per seed, method and shown condition."""
+    [artifact] = due
+    fitted = job.run.methods
+
+    def rows_of(predictions: Scored) -> Iterator[Row]:
+        for coverage, risk in torch.stack(risk_coverage(predictions), 1).tolist():
+            yield {"coverage": coverage, "risk": risk}
+
+    cells, columns = cells_of(job, fitted, passes_behind(job, artifact.name)), ["coverage", "risk"]
+    table, marks = cell_by_cell(job, fitted, cells, artifact.name, columns, rows_of, task="risk and coverage")
+    ordered = in_order(table, job.run.settings.methods, "coverage")
+    data = formats.table_bytes(labelled(job, ordered[["seed", "method", "noise", "level", *columns]]), marks)
+    job.run.store.write(artifact.name, data, artifact.recipe)
+
+
+def make_proxy(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
+    """Write whether the spread tells when predictions are wrong, per noise and view."""
+    [artifact] = due
+    earlier = earlier_table(job, artifact.name, proxy.COLUMNS)
+    table, marks = proxy.proxy_table(job, passes_behind(job, artifact.name), *earlier)
+    job.run.store.write(artifact.name, formats.table_bytes(labelled(job, table), marks), artifact.recipe)
+
+
+def reliability_rows(predictions: Scored, n_bins: int, **keys: Any) -> list[Row]:
+    """Rows of the reliability table with some keys, one per bin."""
+    bins = bins_of(predictions.confidence, predictions.correct, n_bins=n_bins)
+    columns = (bins.edges[:-1], bins.edges[1:], bins.count, bins.accuracy, bins.confidence)
+    return [
+        {**keys, "bin": i, "lower": low, "upper": up, "count": int(count), "accuracy": acc, "confidence": conf}
+        for i, (low, up, count, acc, conf) in enumerate(torch.stack(columns, 1).tolist())
+    ]

@@ -1,0 +1,13 @@
+"""The classifier that everybody trains: cross entropy on the pooled patch logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vbs_cli.networks.base import NETWORKS, Network
+
+
+@NETWORKS.register("conventional")
+@dataclass(frozen=True)
+class Conventional(Network):
+    """A network without dropout, whose patches are the sub-predictions."""
