@@ -27,7 +27,7 @@ SPREADS: dict[str, Callable[[Tensor], Tensor]] = {
     "exp": lambda windows: windows.double().exp(),
 }
 
-ACTIVATIONS = "activations."  # before the number of a tapped layer, in the name of an extra
+ACTIVATIONS = "activations"  # what methods call the summaries of intermediate activations, one extra per layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +117,10 @@ class Logits:
     @property
     def activations(self) -> list[Tensor]:
         """Summaries of intermediate activations, (N, 2C) per tapped layer from the first to the last."""
-        names = [name for name in self.extras if name.startswith(ACTIVATIONS)]
-        if not names:
-            raise InvalidInput("this record has no activations", hint="a method that reads them has them taken")
-        return [self.extras[name] for name in sorted(names, key=lambda name: int(name.removeprefix(ACTIVATIONS)))]
+        places = sorted(int(name.rpartition(".")[2]) for name in self.extras if name.startswith(f"{ACTIVATIONS}."))
+        if not places:
+            raise InvalidInput("this record has no activations", hint="only a pass of a convolutional network has them")
+        return [self.extras[activations_name(place)] for place in places]
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the record by name; the inverse of `from_tensors`."""
@@ -180,6 +180,11 @@ def spread_of(windows: Tensor, spread: str) -> Tensor:
 def spread_name(spread: str) -> str:
     """Name under which a record keeps sigma_bar of a function of the logits: "sigma", "sigma_softmax"."""
     return "sigma" if spread == "logits" else f"sigma_{spread}"
+
+
+def activations_name(place: int) -> str:
+    """Name under which a record keeps the summaries of a layer, by its place among the tapped ones."""
+    return f"{ACTIVATIONS}.{place}"
 
 
 def spreads_named(names: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from vbs_cli.errors import InvalidInput
+from vbs_cli.logits import ACTIVATIONS
 from vbs_cli.methods import METHODS, Method
 from vbs_cli.networks import NETWORKS
 from vbs_cli.registry import unknown
@@ -101,6 +102,6 @@ def check_options(options: Mapping[str, Mapping[str, Any]]) -> None:
 
 def check_extras(pair: Pair, method: Method, *, passes: int) -> None:
     """Refuse a method that reads activations on a view whose network runs several times, or not at all."""
-    if "activations" in method.reads and (passes != 1 or VIEWS[pair.view].source):
+    if ACTIVATIONS in method.reads and (passes != 1 or VIEWS[pair.view].source):
         hint = f"{pair.method}{AT}{USUAL} has them"
         raise InvalidInput(f"{pair} has no activations: it is not one pass of one network", hint=hint)

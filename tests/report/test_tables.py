@@ -9,17 +9,15 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
+from vbs_cli.conditions import Condition, conditions, some_levels
 from vbs_cli.plots import Tables
 from vbs_cli.report.tables import (
     INTERVAL_COLUMNS,
     SWEEP_COLUMNS,
-    Condition,
     best_methods,
-    conditions,
     interval_lines,
     plus_minus,
     proxy_lines,
-    some_levels,
     study_differences,
     study_lines,
     sweep_lines,

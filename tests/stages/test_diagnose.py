@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from vbs_cli.stages.work import Work, parse_work
 
 from tests.conftest import SMALL
 from tests.stages.helpers import hashes, job_in
@@ -14,7 +15,6 @@ from vbs_cli.run import layout
 from vbs_cli.stages import diagnose as stage
 from vbs_cli.stages import passes as caches
 from vbs_cli.stages.sweep import sweep
-from vbs_cli.stages.work import Work, parse_work
 
 CAPTURES = Path(__file__).parents[3] / "shared/data/radio-captures"
 WORDS = {"fits", "fits-with-settings", "does-not-fit"}

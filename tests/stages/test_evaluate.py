@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from vbs_cli.stages.pipeline import run_all
 
 from tests.conftest import SMALL
 from tests.stages.helpers import Heard, all_numbers, job_in, states
@@ -15,7 +16,6 @@ from vbs_cli.metrics import METRICS, bootstrap, scored
 from vbs_cli.run import layout
 from vbs_cli.stages.calibrate import fit
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.pipeline import run_all
 from vbs_cli.stages.sweep import sweep
 
 ENSEMBLES = ("conventional", "ensemble", "vbs-ensemble", "temperature-ensemble")

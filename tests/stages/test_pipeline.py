@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from vbs_cli.stages.pipeline import cost, run_all
 
 from tests.conftest import SMALL
 from tests.stages.helpers import all_numbers, job_in, states
@@ -21,7 +22,6 @@ from vbs_cli.stages import plot, train
 from vbs_cli.stages import work as networks
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.pipeline import cost, run_all
 from vbs_cli.stages.report import report
 from vbs_cli.stages.sweep import chosen_noises, sweep
 

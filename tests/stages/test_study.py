@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from vbs_cli.stages.study import Plan, at_ranks, study
 
 from tests.conftest import CLASSES, SMALL
 from tests.stages.helpers import job_in, states
@@ -18,7 +19,6 @@ from vbs_cli.run import layout
 from vbs_cli.stages import passes as caches
 from vbs_cli.stages import plot
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.study import Plan, at_ranks, study
 
 LEVELS = (0.0, 0.35, 0.7)
 PLAN = Plan("gaussian", LEVELS)

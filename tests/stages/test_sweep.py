@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import torch
+from vbs_cli.stages.work import Work
 
 from tests.conftest import COUNTS, SMALL
 from tests.stages.helpers import Heard, hashes, job_in, states
@@ -24,7 +25,6 @@ from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.clean import clean_caches
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.sweep import sweep
-from vbs_cli.stages.work import Work
 from vbs_cli.views import walk as forward
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from vbs_cli.stages.pipeline import run_all
+from vbs_cli.stages.work import Work
 
 from tests.conftest import ENVIRONMENT, SMALL, run_vbs
 from tests.stages.helpers import hashes, job_in, saved_job, states, wait_for
@@ -20,9 +22,7 @@ from vbs_cli.run import layout, locked, part_of
 from vbs_cli.run.formats import checkpoint_from
 from vbs_cli.stages import train
 from vbs_cli.stages import work as networks
-from vbs_cli.stages.pipeline import run_all
 from vbs_cli.stages.sweep import sweep
-from vbs_cli.stages.work import Work
 
 
 def test_side_by_side_gives_the_same_bits_as_one_after_another(made, data_only):

@@ -13,6 +13,7 @@ import pandas as pd
 
 from vbs_cli import __version__
 from vbs_cli.artifacts.job import Job
+from vbs_cli.conditions import Condition, some_levels
 from vbs_cli.data import DATASETS
 from vbs_cli.data.base import SIMULATED
 from vbs_cli.export import FORMATS
@@ -21,7 +22,7 @@ from vbs_cli.export.module import INPUT
 from vbs_cli.methods.base import Method
 from vbs_cli.models.base import FITTING, MODELS, spelled
 from vbs_cli.models.fitting import fitting_name
-from vbs_cli.report.tables import Condition, markdown_table, some_levels
+from vbs_cli.report.tables import markdown_table
 from vbs_cli.run import layout
 
 TOLD = ("accuracy", "nll", "brier", "ece", "entropy")

@@ -12,11 +12,11 @@ from vbs_cli import files
 from vbs_cli.artifacts.fits import Fitted
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, load_records
+from vbs_cli.conditions import Condition
 from vbs_cli.errors import VbsError
 from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS, Scored, scored
-from vbs_cli.report.tables import Condition
 from vbs_cli.run import layout
 
 Source = tuple[int, str]  # seed and view of a record

@@ -17,18 +17,20 @@ from vbs_cli.artifacts.training import trained, untrained, weights_name
 from vbs_cli.data import NOISES, Split
 from vbs_cli.data.noise import Draws
 from vbs_cli.errors import InvalidInput
-from vbs_cli.logits import Logits, spreads_named
+from vbs_cli.logits import ACTIVATIONS, Logits, spreads_named
 from vbs_cli.models.base import patch_grid
 from vbs_cli.progress import Task
 from vbs_cli.run import Artifact, Entry, Recipe, State, formats, layout
 from vbs_cli.run.store import CLEANED, CURRENT, DAMAGED
 from vbs_cli.views import VIEWS, folder_of
+from vbs_cli.views.taps import find_taps
 from vbs_cli.views.walk import walk
 
 STAGE = "forward"
 REVISION = 1  # of the walk and of the records; raised when passes leave other numbers
 CLEAN_SPLITS = ("val", "test")
 SPREAD_SETTINGS = ("kernel", "extras")  # those that can be changed where the parts were kept
+FLOAT = 4  # bytes
 AT = "@"  # between a noise and its level
 VALIDATION = "val:"  # before a noise that the validation data pass under
 OF_VIEW = "/"  # after the name of a view
@@ -214,12 +216,14 @@ def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:
 
     @cache
     def per_example(view_name: str, keep_parts: bool) -> int:
-        view = job.views[view_name]
-        patches = patch_grid(untrained(job, view.network), job.data.shape)
-        parts, label = torch.zeros(1, job.data.classes, *view.grid(patches)), torch.zeros(1, dtype=torch.int64)
-        spreads = spreads_named(job.extras(view_name))
+        view, extras = job.views[view_name], job.extras(view_name)
+        net, shape = untrained(job, view.network), job.data.shape
+        parts = torch.zeros(1, job.data.classes, *view.grid(patch_grid(net, shape)))
+        label = torch.zeros(1, dtype=torch.int64)
+        spreads = spreads_named(extras)
         record = Logits.from_patches(parts, labels=label, kernel=view.window, spreads=spreads, keep_parts=keep_parts)
-        return sum(tensor.nbytes for tensor in record.tensors().values())
+        tapped = sum(find_taps(net, shape).sizes.values()) if ACTIVATIONS in extras else 0
+        return sum(tensor.nbytes for tensor in record.tensors().values()) + FLOAT * tapped
 
     return sum(job.data.counts[p.split] * per_example(p.view, keeps_parts(job, p)) for p in passes)
 

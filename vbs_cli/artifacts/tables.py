@@ -16,10 +16,10 @@ from vbs_cli.artifacts.cells import Cell, cells_of, fingerprints, scored_cells
 from vbs_cli.artifacts.fits import Fitted
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, passes_behind
+from vbs_cli.conditions import Condition, conditions
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, risk_coverage, values_of
 from vbs_cli.metrics.reliability import bins_of
-from vbs_cli.report.tables import Condition, conditions
 from vbs_cli.run import Artifact, Recipe, formats, layout
 from vbs_cli.run.graph import Make
 from vbs_cli.seeding import threads
@@ -56,7 +56,7 @@ def artifacts(job: Job, passes: Sequence[Pass]) -> list[Artifact]:
 
 def with_intervals() -> list[str]:
     """Metrics that have an interval; what a calibrated predictor would score by chance is a yardstick without one."""
-    return [name for name in METRICS if not name.endswith("_chance")]
+    return [name for name, metric in METRICS.items() if not metric.yardstick]
 
 
 def shown_passes(passes: Iterable[Pass]) -> list[Pass]:

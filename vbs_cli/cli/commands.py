@@ -246,7 +246,7 @@ def evaluate(
     Files of your own (.npz, .safetensors, .parquet) hold labels and logits (N, K), patches (N, K, T) or (N, K, H, W),
     or members (M, N, K).
     """
-    from vbs_cli.report.tables import Condition
+    from vbs_cli.conditions import Condition
     from vbs_cli.stages import evaluate as stage
 
     with shell.job() if val is None and test is None else arrays_job(shell, val, test) as job:

@@ -64,13 +64,14 @@ def show_metrics(
     markdown: bool = False,
 ) -> None:
     """A table of scores and one of differences per condition, then curves; the rows themselves with --json."""
+    from vbs_cli.conditions import conditions
     from vbs_cli.report import tables as summary
 
     methods = list(intervals["method"].unique())
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
     shape = shaper(markdown=markdown)
     shown: list[Any] = []
-    for condition in summary.conditions(intervals):
+    for condition in conditions(intervals):
         scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
         shown += [heading(condition.name, condition.of(metrics)), shape(summary.INTERVAL_COLUMNS, scores)]
         differences = summary.difference_lines(condition.of(intervals), baseline)

@@ -1,6 +1,18 @@
 """Stage 5: probabilities and labels -> numbers. Pure, and all metrics come from one pass over the probabilities."""
 
-from vbs_cli.metrics.base import METRICS, SCORES, Metric, Scored, score, scored, values_of
+from vbs_cli.metrics.base import (
+    HIGHER,
+    LOWER,
+    METRICS,
+    NEITHER,
+    SCORES,
+    Metric,
+    Scored,
+    metric,
+    score,
+    scored,
+    values_of,
+)
 from vbs_cli.metrics.bootstrap import Bootstrap, Interval, bootstrap
 from vbs_cli.metrics.detection import error_detection, risk_coverage
 from vbs_cli.metrics.reliability import ReliabilityBins, reliability_bins
@@ -9,7 +21,10 @@ from vbs_cli.registry import load_submodules
 load_submodules(__name__, __path__, plugins="vbs_cli.metrics")
 
 __all__ = [
+    "HIGHER",
+    "LOWER",
     "METRICS",
+    "NEITHER",
     "SCORES",
     "Bootstrap",
     "Interval",
@@ -18,6 +33,7 @@ __all__ = [
     "Scored",
     "bootstrap",
     "error_detection",
+    "metric",
     "reliability_bins",
     "risk_coverage",
     "score",

@@ -137,8 +137,35 @@ def moments(probs: Tensor) -> tuple[Tensor, Tensor]:
     return squares, every.sum(1)
 
 
-Metric = Callable[[Scored], Tensor]
+Measure = Callable[[Scored], Tensor]
+HIGHER, LOWER, NEITHER = 1, -1, 0  # which way a metric is better
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number for some predictions, (B,) under B sets of weights, and which way it is better."""
+
+    measure: Measure
+    better: int  # HIGHER, LOWER or NEITHER
+    yardstick: bool = False  # what chance alone would give: shown beside a score, without an interval of its own
+
+    def __call__(self, predictions: Scored) -> Tensor:
+        return self.measure(predictions)
+
+
 METRICS: Registry[Metric] = Registry("metric")
+
+
+def metric(name: str, *, better: int, yardstick: bool = False, revision: int = 1) -> Callable[[Measure], Measure]:
+    """Decorator: enter a function of predictions as the metric `name`; raise `revision` when its results change."""
+
+    def enter(measure: Measure) -> Measure:
+        METRICS.register(name, revision=revision)(Metric(measure, better, yardstick))
+        return measure
+
+    return enter
+
+
 SCORES = ("accuracy", "nll", "brier", "ece", "entropy", "kl_uniform")
 
 

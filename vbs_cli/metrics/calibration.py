@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from vbs_cli.metrics.base import METRICS, Scored
+from vbs_cli.metrics.base import LOWER, NEITHER, Scored, metric
 from vbs_cli.metrics.reliability import bin_index, equal_mass, equal_width, width_index
 
 ECE_BINS = 15
@@ -77,19 +77,19 @@ def class_bins(s: Scored) -> Bins:
     return s.once("class bins", lambda: Bins(s, s.probs, came_true, index, ECE_BINS * s.classes))
 
 
-@METRICS.register("ece")
+@metric("ece", better=LOWER)
 def ece(s: Scored) -> Tensor:
     """Expected calibration error over 15 equal-width bins of the whole set; an empty bin weighs nothing."""
     return width_bins(s).gaps.sum(1) / s.total
 
 
-@METRICS.register("ece_chance")
+@metric("ece_chance", better=NEITHER, yardstick=True)
 def ece_chance(s: Scored) -> Tensor:
     """The ECE that a perfectly calibrated predictor with the same confidences scores on average."""
     return width_bins(s).chance.sum(1) / s.total
 
 
-@METRICS.register("ece_debiased")
+@metric("ece_debiased", better=LOWER)
 def ece_debiased(s: Scored) -> Tensor:
     """Root of the squared calibration error, freed of what chance adds to it (Kumar et al. 2019).
 
@@ -103,32 +103,32 @@ def ece_debiased(s: Scored) -> Tensor:
     return (torch.where(several, bins.count * squared, 0.0).sum(1) / s.total).clamp(min=0).sqrt()
 
 
-@METRICS.register("mce")
+@metric("mce", better=LOWER)
 def mce(s: Scored) -> Tensor:
     """Maximum calibration error: the largest gap among 15 equal-width bins."""
     bins = width_bins(s)
     return (bins.gaps / bins.count).nan_to_num(0.0).amax(1)
 
 
-@METRICS.register("ece_mass")
+@metric("ece_mass", better=LOWER)
 def ece_mass(s: Scored) -> Tensor:
     """Expected calibration error over 15 bins of equally many examples."""
     return mass_bins(s).gaps.sum(1) / s.total
 
 
-@METRICS.register("ece_mass_chance")
+@metric("ece_mass_chance", better=NEITHER, yardstick=True)
 def ece_mass_chance(s: Scored) -> Tensor:
     """What `ece_mass` would be by chance."""
     return mass_bins(s).chance.sum(1) / s.total
 
 
-@METRICS.register("ece_class")
+@metric("ece_class", better=LOWER)
 def ece_class(s: Scored) -> Tensor:
     """Classwise ECE: that of each class's own probability over 15 equal-width bins, mean over classes."""
     return class_bins(s).gaps.sum(1) / s.total / s.classes
 
 
-@METRICS.register("ece_class_chance")
+@metric("ece_class_chance", better=NEITHER, yardstick=True)
 def ece_class_chance(s: Scored) -> Tensor:
     """What `ece_class` would be by chance."""
     return class_bins(s).chance.sum(1) / s.total / s.classes

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.metrics.base import METRICS, Scored, per_example
+from vbs_cli.metrics.base import HIGHER, LOWER, Scored, metric, per_example
 
 RECALL = 0.95
 
@@ -120,7 +120,7 @@ def by(s: Scored, name: str) -> Ranked:
     return s.once(f"by {name}", lambda: weighed(places, s.weights))
 
 
-@METRICS.register("aurc")
+@metric("aurc", better=LOWER)
 def aurc(s: Scored) -> Tensor:
     """Area under the risk-coverage curve when the least confident predictions are left out first."""
     return area_under_risk(by(s, "confidence"))
@@ -141,37 +141,37 @@ def risk_coverage(s: Scored, points: int = 50) -> tuple[Tensor, Tensor]:
     return steps.double() / points, expected[kept - 1] / kept
 
 
-@METRICS.register("auroc_confidence")
+@metric("auroc_confidence", better=HIGHER)
 def auroc_confidence(s: Scored) -> Tensor:
     """AUROC of low confidence for errors."""
     return area_under_roc(by(s, "confidence"))
 
 
-@METRICS.register("auroc_entropy")
+@metric("auroc_entropy", better=HIGHER)
 def auroc_entropy(s: Scored) -> Tensor:
     """AUROC of high entropy for errors."""
     return area_under_roc(by(s, "entropy"))
 
 
-@METRICS.register("auroc_sigma")
+@metric("auroc_sigma", better=HIGHER)
 def auroc_sigma(s: Scored) -> Tensor:
     """AUROC of high sigma_bar for errors; below 0.5 the spread misleads."""
     return area_under_roc(by(s, "sigma"))
 
 
-@METRICS.register("fpr95_confidence")
+@metric("fpr95_confidence", better=LOWER)
 def fpr95_confidence(s: Scored) -> Tensor:
     """Share of right predictions that a threshold on confidence rejects when it rejects 95 % of the errors."""
     return false_alarms(by(s, "confidence"))
 
 
-@METRICS.register("fpr95_entropy")
+@metric("fpr95_entropy", better=LOWER)
 def fpr95_entropy(s: Scored) -> Tensor:
     """The same for a threshold on entropy."""
     return false_alarms(by(s, "entropy"))
 
 
-@METRICS.register("fpr95_sigma")
+@metric("fpr95_sigma", better=LOWER)
 def fpr95_sigma(s: Scored) -> Tensor:
     """The same for a threshold on sigma_bar."""
     return false_alarms(by(s, "sigma"))

@@ -85,7 +85,7 @@ def course(found: pd.Series[float]) -> str:
 
 def proxy_correlation(run: Run, noise: str) -> float:
     """Of `sigma_bar` with the error rate over the levels; NaN if it was not measured."""
-    rows = rows_of(run.tables.proxy, noise=noise, model="conventional", quantity="rank_correlation")
+    rows = rows_of(run.tables.proxy, noise=noise, view="patches", quantity="rank_correlation")
     return math.nan if rows.empty else float(rows["value"].iloc[0])
 
 

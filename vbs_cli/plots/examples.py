@@ -13,11 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from vbs_cli.conditions import some_levels
 from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import TEXT, footnote, legend_above, page_width, plain, sheet, title
 from vbs_cli.plots.shift import SWEEP
 from vbs_cli.plots.style import BLUE, GREEN, INK, LINE_WIDTH, ORANGE
-from vbs_cli.report.tables import some_levels
 
 Input = NDArray[np.float64]  # (C, L) or (C, H, W)
 

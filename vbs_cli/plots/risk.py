@@ -6,11 +6,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vbs_cli.conditions import Condition
 from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, plain, sheet, title
 from vbs_cli.plots.curves import band_note, draw_methods, same_curves, same_note, start_at_zero
 from vbs_cli.plots.style import method_style
-from vbs_cli.report.tables import Condition
 
 MOST_COLUMNS = 3
 

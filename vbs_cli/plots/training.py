@@ -24,11 +24,11 @@ def training(tables: Tables) -> Figure:
     A validation loss that rises while the training loss falls marks overfitting, and with it overconfidence.
     """
     rows = require(tables.training, "training history", hint="vbs train")
-    models = in_order(rows["model"])
+    models = in_order(rows["network"])
     figure, axes = panels(len(ROWS), len(models), size=(page_width(len(models)), 3.9))
     for quantity, line in zip(ROWS, axes, strict=True):
         for ax, model in zip(line, models, strict=True):
-            of_model = rows[rows["model"] == model]
+            of_model = rows[rows["network"] == model]
             draw_history(ax, of_model, quantity, TRAIN)
             draw_history(ax, of_model, f"val_{quantity}", VALIDATION)
             ax.set_xlim(0.5, of_model["epoch"].max() + 0.5)

@@ -7,11 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from vbs_cli.conditions import Condition, conditions
+from vbs_cli.metrics import HIGHER, METRICS, NEITHER
 from vbs_cli.paper.claims import claims
 from vbs_cli.plots.base import FIGURES
 from vbs_cli.report.page import ReportData, figure_view, flat, page
 from vbs_cli.report.questions import NAMES, Cell, Group, TableView, lined, method_label
-from vbs_cli.report.tables import HIGHER, LOWER, PROXY_COLUMNS, Condition, conditions, plus_minus, proxy_lines
+from vbs_cli.report.tables import PROXY_COLUMNS, plus_minus, proxy_lines
 from vbs_cli.report.verdict import verdict
 
 COMPARED = ("accuracy", "nll", "brier", "ece", "entropy")
@@ -80,13 +82,12 @@ def compared(
 def best_place(found: Sequence[pd.Series[Any] | None], metric: str) -> int | None:
     """The run whose interval is on the better side of all others', if there is one."""
     there = {place: row for place, row in enumerate(found) if row is not None}
-    if len(there) < 2 or metric not in HIGHER | LOWER:
+    better = METRICS[metric].better
+    if len(there) < 2 or better == NEITHER:
         return None
     for place, row in there.items():
         others = [other for at, other in there.items() if at != place]
-        if metric in HIGHER and all(row["low"] > other["high"] for other in others):
-            return place
-        if metric in LOWER and all(row["high"] < other["low"] for other in others):
+        if all(row["low"] > each["high"] if better == HIGHER else row["high"] < each["low"] for each in others):
             return place
     return None
 
@@ -104,7 +105,7 @@ def spread_tables(runs: Runs) -> Iterator[TableView]:
     for name, data in runs.items():
         proxies = data.tables.proxy
         if len(proxies):
-            for noise, *line in proxy_lines(proxies[proxies["model"] == "conventional"]):
+            for noise, *line in proxy_lines(proxies[proxies["view"] == "patches"]):
                 groups.setdefault(noise, []).extend(lined([[name, *line[1:]]]))
     if groups:
         shown = [Group(noise, rows) for noise, rows in groups.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from vbs_cli.conditions import Condition, conditions
 from vbs_cli.plots.base import Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines, cost_notes
@@ -15,9 +16,7 @@ from vbs_cli.report.tables import (
     DIFFERENCES,
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
-    Condition,
     best_methods,
-    conditions,
     difference_lines,
     interval_lines,
     proxy_lines,

@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from vbs_cli.metrics import Interval
+from vbs_cli.conditions import some_levels
+from vbs_cli.metrics import METRICS, NEITHER, Interval
 
 CHANCE = "by chance"  # what a calibrated predictor would score: a yardstick, not a measurement
 INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", CHANCE, "entropy")
 DETECTION_COLUMNS = ("method", "aurc", "auroc_confidence", "fpr95_confidence", "auroc_entropy", "auroc_sigma")
-# Which way is better; entropy, for one, is neither good nor bad.
-HIGHER = {"accuracy", "auroc_confidence", "auroc_entropy", "auroc_sigma"}
-LOWER = {"nll", "brier", "ece", "aurc", "fpr95_confidence"}
 DIFFERENCES = ("nll", "brier", "ece")
 BASELINE = "conventional"  # what methods are compared with unless another is asked for
-
-
-@dataclass(frozen=True)
-class Condition:
-    """The test data as they are (`clean`), or under one noise at one level."""
-
-    noise: str
-    level: float
-
-    @property
-    def name(self) -> str:
-        """`clean`, `gaussian 0.50`."""
-        return "clean" if self.noise == "clean" else f"{self.noise} {self.level:.2f}"
-
-    def of(self, metrics: pd.DataFrame) -> pd.DataFrame:
-        """The rows that were measured under this condition."""
-        return metrics[(metrics["noise"] == self.noise) & (metrics["level"] == self.level)]
 
 
 def count_seeds(rows: pd.DataFrame) -> int:
@@ -48,16 +28,6 @@ def sized(values: Sequence[Any]) -> str:
     """A table of numbers by its size: "20 numbers", "20 rows of numbers"."""
     rows = len(values) > 0 and isinstance(values[0], (list, tuple))
     return f"{len(values)} {'rows of numbers' if rows else 'numbers'}"
-
-
-def conditions(metrics: pd.DataFrame, level: float = 0.5) -> list[Condition]:
-    """Clean first, then every noise at its level above zero nearest to `level` (of two equally near, the lower)."""
-    found = []
-    for noise, rows in metrics.groupby("noise", sort=False):
-        levels = sorted(float(each) for each in rows["level"].unique())
-        levels = [each for each in levels if each > 0] or levels
-        found.append(Condition(str(noise), min(levels, key=lambda each: abs(each - level))))
-    return sorted(found, key=lambda condition: condition.noise != "clean")
 
 
 def plus_minus(mean: float, std: float, digits: int = 3) -> str:
@@ -94,7 +64,7 @@ def best_methods(intervals: pd.DataFrame, metric: str) -> set[str]:
 
     Several only where they are the same by construction, like the accuracies of a network under two temperatures.
     """
-    sign = 1 if metric in HIGHER else -1 if metric in LOWER else 0
+    sign = METRICS[metric].better if metric in METRICS else NEITHER
     rows = intervals[(intervals["metric"] == metric) & (intervals["baseline"] != "")]
     same = (rows["value"] == 0) & (rows["low"] == 0) & (rows["high"] == 0)
     ahead = (rows["low"] > 0) if sign > 0 else (rows["high"] < 0)
@@ -133,7 +103,7 @@ def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
         return plus_minus(row["value"], (row["high"] - row["low"]) / 2, digits=2)
 
     lines = []
-    for (noise, model), rows in proxies.groupby(["noise", "model"], sort=False):
+    for (noise, model), rows in proxies.groupby(["noise", "view"], sort=False):
         found = {str(row["quantity"]): row for _, row in rows.iterrows()}
         gain = found["auroc_gain"]
         star = " *" if Interval(gain["value"], gain["low"], gain["high"]).excludes_zero else ""
@@ -148,17 +118,6 @@ def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
             ]
         )
     return lines
-
-
-def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:
-    """So many levels of a sweep, evenly from its first to its last."""
-    return evenly(sorted(float(level) for level in rows["level"].unique()), count)
-
-
-def evenly(levels: Sequence[float], count: int) -> list[float]:
-    """So many of some levels in order, the first and the last among them."""
-    last = len(levels) - 1
-    return [levels[i] for i in dict.fromkeys(round(last * k / (count - 1)) for k in range(count))]
 
 
 SWEEP_COLUMNS = ("noise", "level", "method", "accuracy", "nll", "brier", "ece", "entropy", "sigma_bar")

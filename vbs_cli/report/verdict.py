@@ -8,10 +8,10 @@ from typing import Literal
 
 import pandas as pd
 
+from vbs_cli.conditions import Condition, conditions
 from vbs_cli.metrics import Interval
 from vbs_cli.plots.style import method_style
 from vbs_cli.registry import listed
-from vbs_cli.report.tables import Condition, conditions
 
 Tone = Literal["better", "worse", "same"]
 Trend = Literal["rises", "falls", "mixed"]

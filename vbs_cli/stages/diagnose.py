@@ -8,12 +8,12 @@ from dataclasses import replace
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import CLEAN_SPLITS, Pass, known_passes, load
 from vbs_cli.artifacts.plan import planned
+from vbs_cli.conditions import evenly
 from vbs_cli.diagnosis import Diagnosis, Records, diagnosed, windowed
 from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods.variance import VarianceSmoothing
-from vbs_cli.report.tables import evenly
 from vbs_cli.seeding import threads
 
 METHOD, VIEW = "vbs", "patches"

@@ -13,6 +13,7 @@ from vbs_cli.artifacts.figures import evaluated
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.plan import with_plan
 from vbs_cli.artifacts.report import artifacts, gathered
+from vbs_cli.conditions import conditions
 from vbs_cli.plots import FIGURES
 from vbs_cli.report.comparison import render_comparison
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines
@@ -23,7 +24,6 @@ from vbs_cli.report.tables import (
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
     SWEEP_COLUMNS,
-    conditions,
     difference_lines,
     interval_lines,
     markdown,

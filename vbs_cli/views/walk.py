@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from vbs_cli.data.base import BLOCK, Split
 from vbs_cli.data.noise import Draws, distort
-from vbs_cli.logits import Logits, check_logits, pool, spreads_named
+from vbs_cli.logits import ACTIVATIONS, Logits, check_logits, pool, spreads_named
 from vbs_cli.views.base import Place, View
 from vbs_cli.views.fast import fast
+from vbs_cli.views.taps import find_taps
 
 CHUNK = 64  # examples that go through a network together, at most
 AS_IT_IS = ("",)  # the name of no noise
@@ -40,14 +43,18 @@ def walk(
     read = view.reader(ready, device=device)
     records: list[list[Logits]] = [[] for _ in noises]
     spreads = spreads_named(extras)
+    taps = find_taps(ready.net, split.shape) if ACTIVATIONS in extras else None
 
     def record(x: Tensor, y: Tensor, block: int) -> Logits:
         parts = read(x, Place(seed, split.name, block))
         check_logits(pool(parts), start=block * BLOCK)
-        return Logits.from_patches(parts, labels=y, kernel=view.window, spreads=spreads, keep_parts=keep_parts)
+        found = Logits.from_patches(parts, labels=y, kernel=view.window, spreads=spreads, keep_parts=keep_parts)
+        return replace(found, extras={**found.extras, **taps.extras(len(x))}) if taps else found
 
     start = 0
-    with torch.inference_mode():
+    with torch.inference_mode(), ExitStack() as stack:
+        if taps:
+            stack.enter_context(taps.on(ready.net))
         for block, x in split.blocks():
             y = split.y[start : start + len(x)]
             start += len(x)
