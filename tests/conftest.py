@@ -17,15 +17,15 @@ from vbs_cli.cli import main
 from vbs_cli.data import Preparation, prepare
 from vbs_cli.data.preparation import Batch
 from vbs_cli.networks import training
+from vbs_cli.protocols import protocol
 from vbs_cli.run import Run, Store
-from vbs_cli.settings import RADIO
 from vbs_cli.stages.run import run_all
 
 pytest_plugins = ["tests.fixtures.tables"]
 
 CLASSES, SHAPE = 4, (2, 200)  # gives 10 patches
 COUNTS = {"train": 96, "val": 60, "test": 70}
-SMALL = replace(RADIO, profile="quick", seeds=2, width=6, epochs=2, batch=32, draws=3, kernel=3, levels=3, lr=5e-3)
+SMALL = replace(protocol("radio", "quick"), seeds=2, width=6, epochs=2, batch=32, draws=3, kernel=3, levels=3, lr=5e-3)
 # The same by the environment, for commands that start from the profile.
 ENVIRONMENT = {
     "VBS_SEEDS": "2",

@@ -1,5 +1,7 @@
-"""What every registered method, metric, noise, model and dataset must keep; a new one is picked up by itself."""
+"""What methods, metrics, noises, models, networks, views and datasets must keep; new ones are picked up by name."""
 
+import contextlib
+import itertools
 import json
 import math
 from dataclasses import asdict, replace
@@ -7,18 +9,26 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from vbs_cli import Conventional, Logits, score
-from vbs_cli.data import DATASETS, NOISES
+from vbs_cli import Logits, score
+from vbs_cli.data import DATASETS, NOISES, Split
 from vbs_cli.data.noise import noises_for
 from vbs_cli.errors import InvalidInput, UnknownName, VbsError
-from vbs_cli.logits import SPREADS
+from vbs_cli.logits import SPREADS, activations_name
 from vbs_cli.methods import METHODS, TemperatureMethod
-from vbs_cli.metrics import METRICS, scored
+from vbs_cli.metrics import HIGHER, LOWER, METRICS, NEITHER, scored
 from vbs_cli.metrics.calibration import ECE_BINS
 from vbs_cli.metrics.reliability import bin_index, equal_mass
 from vbs_cli.models import MODELS, build_model
+from vbs_cli.models.base import patch_grid
+from vbs_cli.models.dropout import Dropout
+from vbs_cli.networks import NETWORKS
+from vbs_cli.networks.training import Schedule, initialised, train
+from vbs_cli.pairs import check_options, find_pair, known_pairs
+from vbs_cli.protocols import protocol
 from vbs_cli.registry import Registry
-from vbs_cli.settings import GIVEN, PROTOCOLS
+from vbs_cli.views import VIEWS, Place, folder_of
+from vbs_cli.views.fast import Fast
+from vbs_cli.views.walk import walk
 
 CLASSES = 5
 ALL = tuple(METRICS)
@@ -34,8 +44,12 @@ def parts(n=200, scale=1.0, seed=0):
 
 
 def record(n=200, scale=1.0, seed=0):
+    """Record with everything that a method may read: other spreads, and summaries of two layers' activations."""
     z, labels = parts(n, scale, seed)
-    return Logits.from_patches(z, labels=labels, kernel=2, spreads=[name for name in SPREADS if name != "exp"])
+    made = Logits.from_patches(z, labels=labels, kernel=2, spreads=[name for name in SPREADS if name != "exp"])
+    rng = torch.Generator().manual_seed(seed + 100)
+    layers = {activations_name(place): torch.randn(n, 2 * (3 + place), generator=rng) for place in range(2)}
+    return replace(made, extras={**made.extras, **layers})
 
 
 def all_scores(probs, test):
@@ -111,9 +125,9 @@ def test_a_single_example_is_enough_to_fit(method):
 
 def test_two_classes_and_classes_without_examples_are_fitted(method):
     z, labels = parts()
-    two = Logits.from_patches(z[:, :2], labels=labels % 2, kernel=2)
+    two = replace(Logits.from_patches(z[:, :2], labels=labels % 2, kernel=2), extras=record().extras)
     assert method.fit(two).predict_proba(two).shape == (200, 2)
-    lacking = Logits.from_patches(z, labels=labels.clamp(max=CLASSES - 2), kernel=2)
+    lacking = replace(record(), labels=labels.clamp(max=CLASSES - 2))
     assert torch.isfinite(method.fit(lacking).predict_proba(lacking)).all()
 
 
@@ -148,7 +162,7 @@ def test_no_record_is_made_of_nonsense(what):
 
 
 def test_methods_refuse_a_record_that_lacks_what_they_read(method):
-    if isinstance(method, Conventional):
+    if not method.reads and asdict(method.fit(record())) == asdict(method):
         pytest.skip("reads the logits alone")
     bare = Logits.from_logits(record().logits)
     with pytest.raises(InvalidInput, match=r"needs labels|has no"):
@@ -167,8 +181,9 @@ def test_what_was_learned_per_class_is_not_applied_to_another_number_of_them(met
     if not any(isinstance(value, (list, tuple)) for value in asdict(fitted).values()):
         pytest.skip("learns nothing per class")
     z, labels = parts()
+    two = replace(Logits.from_patches(z[:, :2], labels=labels % 2), extras=record().extras)
     with pytest.raises(InvalidInput, match="fitted on 5 classes, this record has 2"):
-        fitted.predict_proba(Logits.from_patches(z[:, :2], labels=labels % 2))
+        fitted.predict_proba(two)
 
 
 @pytest.fixture(params=ALL)
@@ -295,22 +310,190 @@ def test_noises_change_inputs_and_keep_their_shape_and_type(noise, shape):
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_models_give_patch_logits(name):
-    shape = (3, 32, 32) if name == "nin" else (2, 1580)
-    for dropout in (0.0, 0.5):
-        z = build_model(name, shape=shape, classes=7, width=12, dropout=dropout).eval()(torch.randn(2, *shape))
-        assert z.shape[:2] == (2, 7)
-        assert z.ndim == 1 + len(shape)
-        assert z[0, 0].numel() > 1
+    taken = 0
+    for shape, dropout in itertools.product(((2, 1580), (3, 32, 32)), (0.0, 0.5)):
+        with contextlib.suppress(InvalidInput):  # a network of signals takes no images
+            z = build_model(name, shape=shape, classes=7, width=12, dropout=dropout).eval()(torch.randn(2, *shape))
+            assert z.shape[:2] == (2, 7)
+            assert z.ndim == 1 + len(shape)
+            assert z[0, 0].numel() > 1
+            taken += 1
+    assert taken
 
 
-def test_every_protocol_names_registered_things_only():
-    for dataset, profiles in PROTOCOLS.items():
-        for s in profiles.values():
-            assert s.model == GIVEN or (dataset in DATASETS and s.model in MODELS)
-            assert all(method in METHODS for method in s.methods)
-            assert all(noise in NOISES for noise in s.noises)
-            for name, options in s.options.items():
-                METHODS[name](**options)
+SIGNALS = (2, 200)
+
+
+def small_split(name="test", count=40):
+    rng = torch.Generator().manual_seed(len(name))
+    x, y = torch.rand(count, *SIGNALS, generator=rng).numpy(), torch.randint(0, CLASSES, (count,), generator=rng)
+    return Split("contract", name, x, y)
+
+
+def built(network, seed=0):
+    def build():
+        return network.build("conv1d-radio", shape=SIGNALS, classes=CLASSES, width=8)
+
+    return initialised(build, seed=seed, name="contract")
+
+
+@pytest.fixture(params=list(NETWORKS))
+def network(request):
+    return NETWORKS[request.param]()
+
+
+def trained(network, *, epochs, resume=None):
+    schedule = Schedule(epochs=epochs, batch=16, lr=1e-3)
+    data = small_split("train"), small_split("val")
+    return [*train(built(network), *data, schedule, seed=0, name="contract", network=network, resume=resume)]
+
+
+def test_networks_have_settings_of_plain_json_and_one_loss_for_a_batch(network):
+    assert type(network)(**json.loads(json.dumps(asdict(network)))) == network
+    logits = torch.randn(30, CLASSES, requires_grad=True)
+    loss = network.loss(logits, torch.arange(30) % CLASSES, epoch=1)
+    assert loss.shape == ()
+    loss.backward()
+    assert logits.grad.isfinite().all()
+    assert logits.grad.any()
+
+
+def test_a_training_that_was_stopped_ends_with_the_same_bits(network):
+    whole = trained(network, epochs=3)
+    for checkpoint in whole[:-1]:
+        resumed = trained(network, epochs=3, resume=checkpoint)[-1]
+        for tensors in ("weights", "best", "optimizer", "memory"):
+            expected, found = getattr(whole[-1], tensors), getattr(resumed, tensors)
+            assert found.keys() == expected.keys()
+            assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_networks_leave_the_artifacts_that_they_announce(network):
+    last = trained(network, epochs=1)[-1]
+    model = built(network)
+    model.load_state_dict(last.weights)
+    found = network.finish(model.eval(), last.memory, small_split("train"), seed=0, device="cpu")
+    assert set(found) == set(network.artifacts)
+
+
+def test_training_leaves_the_global_random_numbers_alone(network):
+    before = torch.random.get_rng_state()
+    trained(network, epochs=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.fixture(params=list(VIEWS))
+def view(request):
+    return VIEWS[request.param]()
+
+
+def read(view, seed=0, **options):
+    """Record that a view has of a small split, joined from three seeds where it is one across seeds."""
+    if view.source:
+        source = VIEWS[view.source]()
+        return view.join([read(source, each, **options) for each in range(3)], spreads=["softmax"])
+    model = built(NETWORKS[view.network](), seed)
+    [found] = walk(model, small_split(), view, seed=seed, extras=["sigma_softmax"], **options)
+    return found
+
+
+def test_views_give_a_record_with_all_that_methods_read(view):
+    found = read(view)
+    assert found.logits.shape == (40, CLASSES)
+    for name in ("sigma", "mean_softmax", "part_accuracy", "labels"):
+        assert len(getattr(found, name)) == 40
+    assert (found.sigma >= 0).all()
+    assert len(found.sigma_of("softmax")) == 40
+    torch.testing.assert_close(found.mean_softmax.sum(1), torch.ones(40))
+    assert METHODS[view.plain]().fit(found).predict_proba(found).shape == (40, CLASSES)
+
+
+def test_views_give_the_same_bits_again_and_leave_the_global_random_numbers_alone(view):
+    before = torch.random.get_rng_state()
+    first, again = read(view).tensors(), read(view).tensors()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert first.keys() == again.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_views_do_not_depend_on_how_many_inputs_go_through_together(view, monkeypatch):
+    if any(isinstance(layer, Dropout) for layer in built(NETWORKS[view.network]()).modules()):
+        pytest.skip("masks of dropout are drawn for the inputs that go through together")
+    whole = read(view)
+    monkeypatch.setattr("vbs_cli.views.walk.CHUNK", 8)
+    for name, value in read(view).tensors().items():
+        torch.testing.assert_close(value, getattr(whole, name, whole.extras.get(name)), rtol=1e-4, atol=1e-5)
+
+
+def test_views_say_truly_what_they_cost_and_how_their_parts_lie(view):
+    if view.source:
+        assert VIEWS[view.source]().source == ""
+        return
+    calls = []
+    model = built(NETWORKS[view.network]())
+    handle = [layer for layer in model.modules() if isinstance(layer, torch.nn.Conv1d)][-1].register_forward_hook(
+        lambda layer, inputs, output: calls.append(len(output))
+    )
+    [found] = walk_unfolded(model, view)
+    handle.remove()
+    assert sum(calls) == view.passes * len(found)
+    assert tuple(found.parts.shape[2:]) == view.grid(patch_grid(model, SIGNALS))
+
+
+def walk_unfolded(model, view):
+    """A walk over the network itself, whose layers have not been folded into others."""
+    reader = view.reader(Fast(model.eval(), 8), device="cpu")
+    split = small_split()
+    with torch.inference_mode():
+        parts = reader(split.inputs(slice(None)), Place(0, "test", 0))
+    return [Logits.from_patches(parts, labels=split.y, kernel=view.window, keep_parts=True)]
+
+
+def test_views_name_registered_networks_and_methods(view):
+    assert view.network in NETWORKS
+    assert view.plain in METHODS
+    assert all(method in METHODS for method in (*view.names, *view.defaults))
+    for method, options in view.defaults.items():
+        METHODS[method](**options)
+
+
+def test_every_known_pair_is_found_by_its_name_and_by_its_two_words():
+    folders = [folder_of(name) for name in VIEWS]
+    assert len(set(folders)) == len(folders)
+    for name, pair in known_pairs().items():
+        assert find_pair(name) == find_pair(str(pair)) == pair
+        assert pair.name == name
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_datasets_bring_protocols_that_name_registered_things_only(name):
+    dataset = DATASETS[name]
+    assert set(dataset.protocols) == {"quick", "paper"}
+    for profile, s in dataset.protocols.items():
+        assert (s.dataset, s.profile) == (name, profile)
+        assert s == protocol(name, profile)
+        assert all(method in known_pairs() for method in s.methods)
+        assert all(noise in noises_for(dataset.inputs[0]) for noise in s.noises)
+        check_options(s.options)
+        shape, classes = dataset.inputs
+        assert patch_grid(build_model(s.model, shape=shape, classes=classes, width=8), shape).numel() > 1
+    assert dataset.command.startswith("vbs download")
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_metrics_say_which_way_is_better(name):
+    """Where one way is better, perfect predictions score no worse than wrong ones."""
+    chosen, labels = METRICS[name], torch.arange(40) % 3
+    assert chosen.better in (HIGHER, LOWER, NEITHER)
+    right, wrong = (torch.eye(3).double()[(labels + shift) % 3] * 0.9 + 0.1 / 3 for shift in (0, 1))
+    ranked = torch.linspace(0, 1, 40)
+    values = [
+        score(torch.where((ranked < share)[:, None], wrong, right), labels, metrics=[name], sigma=-ranked * sign,
+              part_accuracy=(ranked >= share).double())[name]
+        for share, sign in ((0.1, 1), (0.9, 1))
+    ]  # fmt: skip
+    if chosen.better and not any(map(math.isnan, values)):
+        assert chosen.better * (values[0] - values[1]) >= 0
 
 
 def test_a_registry_refuses_doubles_and_suggests():

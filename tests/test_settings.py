@@ -6,17 +6,11 @@ import pytest
 
 from tests.conftest import SMALL
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName
+from vbs_cli.protocols import from_toml, protocol, resolve
 from vbs_cli.settings import (
-    ARRAYS,
-    INPUTS,
-    PROTOCOLS,
-    RADIO,
     assignments,
-    from_toml,
     given_settings,
     override,
-    protocol,
-    resolve,
     to_toml,
 )
 
@@ -41,11 +35,11 @@ def test_flag_beats_variable_beats_file_beats_saved_beats_profile(tmp_path, monk
     s = resolve(given_settings({"epochs": 31, "lr": None}, config), saved=SMALL)
     assert (s.epochs, s.batch, s.width, s.seeds) == (31, 22, 13, 5)
     assert s.draws == SMALL.draws
-    assert s.reliability_bins == PROTOCOLS["radio"]["quick"].reliability_bins
+    assert s.reliability_bins == protocol("radio", "quick").reliability_bins
 
 
 def test_another_profile_starts_from_that_profile():
-    assert resolve({"profile": "paper"}, saved=SMALL) == RADIO
+    assert resolve({"profile": "paper"}, saved=SMALL) == protocol("radio", "paper")
 
 
 def test_settings_survive_a_round_trip_through_toml(tmp_path):
@@ -107,11 +101,7 @@ def test_a_missing_or_broken_file_is_an_error(tmp_path):
 
 def test_levels_are_even_and_readable():
     assert override(SMALL, {"levels": 11}).level_values() == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    assert len(set(RADIO.level_values())) == 20
-
-
-def test_every_protocol_knows_its_inputs():
-    assert set(INPUTS) == set(PROTOCOLS) - {ARRAYS.dataset}  # logits have no inputs
+    assert len(set(protocol("radio", "paper").level_values())) == 20
 
 
 def test_any_setting_can_be_assigned():

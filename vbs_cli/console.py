@@ -27,7 +27,7 @@ PLAIN_EVERY = 10.0  # seconds between two progress lines where there is no termi
 PLAIN_SHARE = 0.05  # of the time gone, which they wait later on
 More = str | Sequence[Mapping[str, Any]]  # what a result has beside its rows: a word, or rows too
 # Signs and what stands for them where the output's encoding lacks one of their line.
-SIGNS = (("±", ("+-",)), ("→", ("->",)), ("▁▂▃▄▅▆▇█", tuple(".:-=+*#@")))
+SIGNS = (("±", ("+-",)), ("→", ("->",)), ("Δ", ("diff",)), ("▁▂▃▄▅▆▇█", tuple(".:-=+*#@")))
 
 
 class Console:
@@ -100,7 +100,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A plain table; columns after the first are right-aligned where they hold numbers."""
     body = [[str(cell) for cell in row] for row in rows]
     built = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for position, column in enumerate(columns):
+    for position, column in enumerate(map(spelled, columns)):
         numeric = body and all(row[position][:1].isdigit() or row[position][:1] in ("-", "+") for row in body)
         built.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in body:

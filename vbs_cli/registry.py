@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import importlib
 import importlib.metadata
 import pkgutil
@@ -73,24 +72,18 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def load_submodules(package: str, path: Iterable[str], *, plugins: str = "") -> None:
+def load_submodules(package: str, path: Iterable[str], *groups: str) -> None:
     """Import every module of `package`, so that a new file registers what it holds by being there.
 
-    Then import the modules that installed packages name under the entry point group `plugins`, so that a package of
-    the user's own can register without a change here.
+    Then import the modules that installed packages name under these groups of entry points, so that a package of the
+    user's own can register without a change here.
     """
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")
-    for plugin in installed_plugins(plugins) if plugins else ():
+    for plugin in (each for group in groups for each in importlib.metadata.entry_points(group=group)):
         try:
             plugin.load()
         except Exception as error:
             owner = plugin.dist.name if plugin.dist is not None else plugin.value
-            why = f"{owner} registers {plugin.value} for {plugins}, which fails: {type(error).__name__}: {error}"
+            why = f"{owner} registers {plugin.value} for {plugin.group}, which fails: {type(error).__name__}: {error}"
             raise VbsError(why, hint=f"mend it, or pip uninstall {owner}") from error
-
-
-@functools.cache
-def installed_plugins(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
-    """Entry points of a group that installed packages have."""
-    return tuple(importlib.metadata.entry_points(group=group))

@@ -1,4 +1,4 @@
-"""What a run does: the paper's protocol per dataset, the quick profile beside it, and how a user overrides both."""
+"""The settings of a run, and how a user overrides them by flag, variable or file."""
 
 from __future__ import annotations
 
@@ -64,6 +64,11 @@ class Settings:
             if getattr(self, name) not in choices:
                 raise unknown(name, getattr(self, name), choices)
 
+    @property
+    def given(self) -> bool:
+        """Whether the run is one of logits that the user has, so that there is no network."""
+        return self.model == GIVEN
+
     def level_values(self) -> list[float]:
         """The levels of a sweep, rounded so that 0.1 + 0.2 is 0.3."""
         return [round(self.max_level * i / (self.levels - 1), 6) for i in range(self.levels)]
@@ -83,11 +88,13 @@ def bounded(
 
 
 PAPER_METHODS = ("conventional", "temperature", "vbs", "mc-dropout")
+GIVEN = "given"  # the model of a run of logits that the user has
 
-RADIO = Settings(
-    dataset="radio",
+# What the paper's protocols have in common; the file of each dataset says the rest.
+PAPER = Settings(
+    dataset="",
     profile="paper",
-    model="conv1d-radio",
+    model="auto",
     seeds=10,
     width=512,
     epochs=30,
@@ -96,7 +103,7 @@ RADIO = Settings(
     weight_decay=0.0,
     dropout=0.5,
     draws=10,
-    kernel=10,
+    kernel=1,
     methods=PAPER_METHODS,
     noises=("gaussian", "speckle"),
     levels=20,
@@ -104,81 +111,6 @@ RADIO = Settings(
     reliability_bins=10,
     options={"vbs": {"alpha": 1.0, "beta": "mean+0.5"}},
 )
-
-LIBRISPEECH = replace(
-    RADIO,
-    dataset="librispeech",
-    model="conv1d-speech",
-    epochs=1000,
-    batch=8,
-    lr=2e-4,
-    kernel=40,
-    reliability_bins=5,
-    options={"vbs": {"alpha": 5.0, "beta": "q95"}},
-)
-CIFAR10 = replace(
-    RADIO,
-    dataset="cifar10",
-    model="nin",
-    width=192,
-    epochs=250,
-    batch=128,
-    weight_decay=5e-4,
-    kernel=1,
-    noises=("gaussian", "affine", "elastic"),
-)
-# The user's own data have no protocol: the network is the one that fits them, the rest that of the nearest dataset.
-FOLDER = replace(CIFAR10, dataset="folder", model="auto", weight_decay=0.0, noises=("gaussian", "speckle"))
-
-# Logits that the user has come without a network: there is nothing to train and nothing to put noise on.
-GIVEN = "given"
-ARRAYS = replace(CIFAR10, dataset="arrays", model=GIVEN, seeds=1, noises=())
-
-# Protocols by dataset and profile. `quick` is for a look on two CPU cores: a seed of both models takes one minute
-# (radio) to several (CIFAR-10). Of radio it has 44 times fewer steps than the paper, which a higher learning rate makes
-# up for; of speech, 40 times fewer passes over the data; of images 83 times fewer, in smaller batches, and a network of
-# a sixth of the width cannot spare half of its units to dropout.
-PROTOCOLS: dict[str, dict[str, Settings]] = {
-    "radio": {
-        "paper": RADIO,
-        "quick": replace(RADIO, profile="quick", seeds=3, width=32, epochs=8, lr=3e-3, levels=5),
-    },
-    "librispeech": {
-        "paper": LIBRISPEECH,
-        "quick": replace(
-            LIBRISPEECH, profile="quick", seeds=3, width=32, epochs=24, batch=16, lr=2e-3, dropout=0.25, levels=5
-        ),
-    },
-    "cifar10": {
-        "paper": CIFAR10,
-        "quick": replace(CIFAR10, profile="quick", seeds=3, width=32, epochs=3, batch=32, dropout=0.25, levels=5),
-    },
-    "folder": {
-        "paper": FOLDER,
-        "quick": replace(FOLDER, profile="quick", seeds=3, width=32, epochs=10, batch=32, dropout=0.25, levels=5),
-    },
-    ARRAYS.dataset: {"paper": ARRAYS, "quick": replace(ARRAYS, profile="quick")},
-}
-
-
-IDENTITY = ("dataset", "profile")  # settings that another one starts from anew
-
-# Shape of one input and number of classes in the paper, for what can be told before any data are there.
-INPUTS: dict[str, tuple[tuple[int, ...], int]] = {
-    "radio": ((2, 1580), 20),
-    "librispeech": ((1, 20_480), 251),
-    "cifar10": ((3, 32, 32), 10),
-    "folder": ((3, 32, 32), 10),  # as good a guess as any
-}
-
-
-def protocol(dataset: str, profile: str) -> Settings:
-    """The settings of a dataset and profile before any override."""
-    if dataset not in PROTOCOLS:
-        raise unknown("dataset", dataset, PROTOCOLS)
-    if profile not in PROTOCOLS[dataset]:
-        raise unknown("profile", profile, PROTOCOLS[dataset])
-    return PROTOCOLS[dataset][profile]
 
 
 def given_settings(flags: Mapping[str, Any], config: Path | None = None) -> dict[str, Any]:
@@ -188,13 +120,6 @@ def given_settings(flags: Mapping[str, Any], config: Path | None = None) -> dict
         **from_environment(os.environ),
         **{name: value for name, value in flags.items() if value is not None},
     }
-
-
-def resolve(given: Mapping[str, Any], saved: Settings | None = None) -> Settings:
-    """`given` over what the run was made with, or over the profile where there is no run or it has another one."""
-    if saved is not None and all(given.get(name, getattr(saved, name)) == getattr(saved, name) for name in IDENTITY):
-        return override(saved, given)
-    return override(protocol(given.get("dataset", "radio"), given.get("profile", "quick")), given)
 
 
 def override(base: Settings, changes: Mapping[str, Any]) -> Settings:
@@ -263,9 +188,3 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def to_toml(settings: Settings) -> bytes:
     return tomli_w.dumps(asdict(settings)).encode()
-
-
-def from_toml(path: Path) -> Settings:
-    values = read_toml(path)
-    base = protocol(str(values.get("dataset")), str(values.get("profile")))
-    return override(base, values)

@@ -17,7 +17,6 @@ from vbs_cli.networks import NETWORKS, Network
 from vbs_cli.pairs import Pair, check_extras, check_options, configured, find_pair, method_of
 from vbs_cli.progress import SILENT, Progress
 from vbs_cli.run import Graph, Run
-from vbs_cli.settings import GIVEN
 from vbs_cli.views import VIEWS, View
 
 # What every record has; methods that read more have their passes leave it.
@@ -47,7 +46,7 @@ class Job:
     @property
     def given(self) -> bool:
         """Whether the run was made from logits that the user has, so that there is no network."""
-        return self.run.settings.model == GIVEN
+        return self.run.settings.given
 
     @property
     def graph(self) -> Graph:

@@ -42,7 +42,7 @@ def recipe(job: Job, seed: int, network: str) -> Recipe:
         return Recipe(STAGE, {"seed": seed, "network": network, "model": s.model, "weights": s.weights})
     chosen = {name: getattr(s, name) for name in SETTINGS}
     settings = {"data": job.data.fingerprint, "seed": seed, "network": network, **chosen}
-    revisions = {"training": REVISION, **NETWORKS.revisions([network]), **model_revision(s.model)}
+    revisions = {"training": REVISION, **NETWORKS.revisions([network]), **model_revision(s.model, job.data.shape)}
     return Recipe(STAGE, settings | asdict(job.networks[network]), revisions=revisions)
 
 

@@ -25,7 +25,7 @@ BINS = 15
 
 @dataclass(frozen=True)
 class Duel:
-    """Two ways to the same result. `apart` tells from both results how far they differ."""
+    """Two ways to the same result. `max_diff` computes from both results how far they differ."""
 
     kernel: str
     size: str
@@ -33,24 +33,24 @@ class Duel:
     needs: str  # the module that it is in
     ours: Callable[[], Any]
     theirs: Callable[[], Any]
-    apart: Callable[[Any, Any], float]
+    max_diff: Callable[[Any, Any], float]
     repeats: int = 7
 
 
 def bench_kernels(
     every: Iterable[Duel], *, advance: Callable[[int], None] = lambda count: None
 ) -> Iterator[dict[str, Any]]:
-    """Rows of kernel, size, rival, ours_ms, rival_ms, ratio, apart; times are None where a rival is not installed."""
+    """Rows of kernel, size, rival, ours_ms, rival_ms, ratio, max_diff; times are None where a rival is not installed."""
     for duel in every:
         there = find_spec(duel.needs) is not None
-        times = fight(duel) if there else {"ours_ms": None, "rival_ms": None, "ratio": None, "apart": None}
+        times = fight(duel) if there else {"ours_ms": None, "rival_ms": None, "ratio": None, "max_diff": None}
         yield {"kernel": duel.kernel, "size": duel.size, "rival": duel.rival, **times}
         advance(1)
 
 
 def fight(duel: Duel) -> dict[str, float]:
     """Medians of runs in turn, so that both meet the same weather, after one run each for warmth."""
-    apart = duel.apart(duel.ours(), duel.theirs())
+    max_diff = duel.max_diff(duel.ours(), duel.theirs())
     times: dict[str, list[float]] = {"ours": [], "rival": []}
     for _ in range(duel.repeats):
         for name, run in (("ours", duel.ours), ("rival", duel.theirs)):
@@ -58,7 +58,7 @@ def fight(duel: Duel) -> dict[str, float]:
             run()
             times[name].append(1e3 * (time.perf_counter() - start))
     ours, rival = median(times["ours"]), median(times["rival"])
-    return {"ours_ms": ours, "rival_ms": rival, "ratio": rival / ours, "apart": apart}
+    return {"ours_ms": ours, "rival_ms": rival, "ratio": rival / ours, "max_diff": max_diff}
 
 
 def duels() -> list[Duel]:
@@ -96,7 +96,7 @@ def metric_duels() -> Iterator[Duel]:
 
 
 def temperature_duels(examples: int, classes: int) -> Iterator[Duel]:
-    """`apart` is how much lower the rival's NLL is than ours; at most rounding if ours is the minimum."""
+    """`max_diff` is how much lower the rival's NLL is than ours; at most rounding if ours is the minimum."""
     logits, labels = overconfident(examples, classes)
 
     def excess(ours: tuple[float, bool], theirs: tuple[float, bool]) -> float:

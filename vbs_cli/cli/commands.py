@@ -104,7 +104,7 @@ def download(
 ) -> None:
     """Bring or make a dataset and prepare it."""
     from vbs_cli.data import Request
-    from vbs_cli.settings import protocol
+    from vbs_cli.protocols import protocol
     from vbs_cli.stages import download as stage
 
     if list_all:

@@ -16,7 +16,7 @@ import typer
 
 from vbs_cli.console import Console, More, table
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.settings import GIVEN, PAPER_METHODS, Settings, assignments, from_toml, given_settings, resolve
+from vbs_cli.settings import PAPER_METHODS, Settings, assignments, given_settings
 
 if TYPE_CHECKING:
     from vbs_cli.artifacts.job import Job
@@ -157,6 +157,7 @@ class Shell:
 
     def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
         from vbs_cli.pairs import pair_names
+        from vbs_cli.protocols import from_toml, resolve
         from vbs_cli.run import Run, Store, find_run, layout
 
         path = find_run(self.runs_dir, self.run_name)
@@ -181,7 +182,7 @@ class Shell:
         from vbs_cli.run import layout
 
         try:
-            if run.settings.model != GIVEN:
+            if not run.settings.given:
                 return open_dataset(self.data_dir, run.settings.dataset)
         except MissingArtifact:
             if layout.DATASET not in run.store.entries:

@@ -31,7 +31,7 @@ each bar a bin of confidence, from 0 to 1: its accuracy, from 0 to 1, and its ex
 
 DIAGNOSIS_LEGEND = """\
 low, high: 95 % interval over examples and seeds, paired where methods or levels are compared; scores and shares under
-a noise are means over its levels; beside: what the value is held against, such as chance or the clean value
+a noise are means over its levels; reference: what the value is held against, such as chance or the clean value
 speaks: for the method, against it, or neither"""
 
 
@@ -76,7 +76,7 @@ def show_metrics(
         shown += [heading(condition.name, condition.of(metrics)), shape(summary.INTERVAL_COLUMNS, scores)]
         differences = summary.difference_lines(condition.of(intervals), baseline)
         if differences:
-            shown.append(shape([f"less {baseline}", *summary.DIFFERENCES], differences))
+            shown.append(shape([f"Δ vs {baseline}", *summary.DIFFERENCES], differences))
         shown.append("")
     more = {"intervals": intervals.to_dict("records")}
     if proxies is not None:
@@ -113,7 +113,7 @@ def show_study(
     shown = [
         f"[bold]{escape(str(metrics['noise'].iloc[0]))}[/], {escape(str(metrics['source'].iloc[0]))}",
         shape(["level", "method", *COMPARED], summary.study_lines(intervals, COMPARED)),
-        f"\n[bold]{SMOOTHED} less {BASELINE}[/]",
+        f"\n[bold]{SMOOTHED}, Δ vs {BASELINE}[/]",
         shape(["level", *told], summary.study_differences(intervals, BASELINE, told)),
         LEGEND.splitlines()[0].replace(" and seeds", ""),
     ]
@@ -148,7 +148,7 @@ def show_diagnosis(shell: Shell, found: Diagnosis) -> None:
         [f.noise, QUESTIONS[f.question], *(f"{v:.3f}" for v in (f.value, f.low, f.high, f.reference)), f.speaks]
         for f in found.findings
     ]
-    columns = ["data", "question", "value", "low", "high", "beside", "speaks"]
+    columns = ["data", "question", "value", "low", "high", "reference", "speaks"]
     shown = [table(columns, lines), DIAGNOSIS_LEGEND, f"\n[bold]{found.verdict}[/]: {escape(found.advice)}"]
     more = {"verdict": found.verdict, "advice": found.advice}
     shell.show([vars(f) for f in found.findings], *shown, more=more)

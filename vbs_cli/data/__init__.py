@@ -5,7 +5,7 @@ from vbs_cli.data.noise import NOISES, Noise, noises_for
 from vbs_cli.data.preparation import Preparation, Request, Workspace, check_request, prepare
 from vbs_cli.registry import load_submodules
 
-load_submodules(__name__, __path__, plugins="vbs_cli.datasets")
+load_submodules(__name__, __path__, "vbs_cli.datasets", "vbs_cli.noises")
 
 __all__ = [
     "DATASETS",

@@ -18,6 +18,7 @@ from torch import Tensor
 from vbs_cli import files
 from vbs_cli.errors import DamagedArtifact, MissingArtifact
 from vbs_cli.registry import Registry
+from vbs_cli.settings import Settings
 
 if TYPE_CHECKING:
     from vbs_cli.data.preparation import Preparation, Request, Workspace
@@ -154,6 +155,8 @@ class Dataset:
     recipe: Callable[[Request], dict[str, Any]]  # all that the arrays would depend on, found without making them
     open: Callable[[Request, Workspace], AbstractContextManager[Preparation]]
     scaling: str  # how inputs are prepared, for those who feed a network of theirs elsewhere
+    protocols: Mapping[str, Settings]  # by profile: the paper's, and a quick one for two CPU cores
+    inputs: tuple[tuple[int, ...], int]  # shape of an input and number of classes, as the protocol has them
     download: int = 0  # bytes
 
 

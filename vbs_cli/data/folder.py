@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from vbs_cli.data.base import DATASETS, Dataset
 from vbs_cli.data.preparation import SKIP_HINT, Batch, Example, Preparation, Request, Workspace, origin_recipe
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.seeding import generator
+from vbs_cli.settings import PAPER
 
 NAME = "folder"
 COMMAND = f"vbs download --dataset {NAME} --from DIR"
@@ -161,6 +163,10 @@ def from_arrays(place: Path, request: Request, origin: str) -> Preparation:
     )
 
 
+# The user's own data have no protocol: the network is the one that fits them, the rest is that of CIFAR-10.
+PROTOCOL = replace(PAPER, dataset=NAME, width=192, epochs=250, batch=128)
+QUICK = replace(PROTOCOL, profile="quick", seeds=3, width=32, epochs=10, batch=32, dropout=0.25, levels=5)
+
 DATASETS.register(NAME)(
     Dataset(
         summary="images, sounds or arrays of your own",
@@ -170,5 +176,7 @@ DATASETS.register(NAME)(
         open=opened,
         scaling="as `vbs download` took them: 8-bit pixels divided by 255 to lie in [0, 1], 16-bit samples by 32768 to "
         "lie in [-1, 1), other whole numbers by the range of their type, numbers with a point as they are",
+        protocols={each.profile: each for each in (PROTOCOL, QUICK)},
+        inputs=((3, 32, 32), 10),
     )
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,12 @@ from vbs_cli.data.signals import BROKEN
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.logits import Logits
 from vbs_cli.registry import unknown
+from vbs_cli.settings import GIVEN, PAPER
 
+DATASET = "arrays"  # what a run calls them in place of a dataset
+# There is nothing to train and nothing to put noise on.
+PROTOCOL = replace(PAPER, dataset=DATASET, model=GIVEN, seeds=1, width=192, epochs=250, batch=128, noises=())
+PROTOCOLS = {"paper": PROTOCOL, "quick": replace(PROTOCOL, profile="quick")}
 LABELS = "labels"
 # Each with the axes that it may have; members come first, of whom each has logits of all examples.
 KINDS = {"logits": "(N, K)", "patches": "(N, K, T) or (N, K, H, W)", "members": "(M, N, K)"}

@@ -11,7 +11,7 @@ import lzma
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from vbs_cli.data.base import DATASETS, SPLITS, Dataset
 from vbs_cli.data.preparation import Batch, Example, Preparation, Request, Workspace, origin_recipe
 from vbs_cli.data.sources import published_or_own
 from vbs_cli.errors import VbsError
+from vbs_cli.settings import PAPER
 
 NAME = "librispeech"
 COMMAND = f"vbs download --dataset {NAME}"
@@ -148,6 +149,20 @@ def find_recordings(
     }
 
 
+PROTOCOL = replace(
+    PAPER,
+    dataset=NAME,
+    model="conv1d-speech",
+    epochs=1000,
+    batch=8,
+    lr=2e-4,
+    kernel=40,
+    reliability_bins=5,
+    options={"vbs": {"alpha": 5.0, "beta": "q95"}},
+)
+# 40 times fewer passes over the data than the paper takes.
+QUICK = replace(PROTOCOL, profile="quick", seeds=3, width=32, epochs=24, batch=16, lr=2e-3, dropout=0.25, levels=5)
+
 DATASETS.register(NAME)(
     Dataset(
         summary="251 English speakers",
@@ -156,6 +171,8 @@ DATASETS.register(NAME)(
         recipe=recipe,
         open=opened,
         scaling="sound at 16 kHz, 16-bit samples divided by 32768, so that they lie in [-1, 1)",
+        protocols={each.profile: each for each in (PROTOCOL, QUICK)},
+        inputs=((1, CROP), 251),
         download=ARCHIVE.size,
     )
 )

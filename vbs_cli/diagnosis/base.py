@@ -22,17 +22,17 @@ CLEAN, VALIDATION = "clean", "validation"  # where a finding was made, if not un
 QUESTIONS = {
     "patch_accuracy": "accuracy of single patches",
     "auroc_sigma": "AUROC of sigma_bar for errors",
-    "error_gain": "error rate at the strongest level less clean",
+    "error_gain": "Δ error rate at the strongest level vs clean",
     "rank_correlation": "rank correlation of sigma_bar with the error rate",
     "sigma_ratio": "sigma_bar at the strongest level over clean",
     "sigma_lowest": "sigma_bar at its lowest over clean",
     "smoothed": "share of examples smoothed",
-    "nll_conventional": "NLL less conventional",
-    "nll_temperature": "NLL less temperature scaling",
-    "ece_conventional": "ECE less conventional",
-    "ece_temperature": "ECE less temperature scaling",
-    "temperature_nll": "NLL of temperature scaling less conventional",
-    "other_settings": "NLL of the best other settings less these",
+    "nll_conventional": "Δ NLL vs conventional",
+    "nll_temperature": "Δ NLL vs temperature scaling",
+    "ece_conventional": "Δ ECE vs conventional",
+    "ece_temperature": "Δ ECE vs temperature scaling",
+    "temperature_nll": "Δ NLL of temperature scaling vs conventional",
+    "other_settings": "Δ NLL of the best other settings vs these",
 }
 
 

@@ -3,6 +3,6 @@
 from vbs_cli.methods.base import METHODS, Method, TemperatureMethod
 from vbs_cli.registry import load_submodules
 
-load_submodules(__name__, __path__, plugins="vbs_cli.methods")
+load_submodules(__name__, __path__, "vbs_cli.methods")
 
 __all__ = ["METHODS", "Method", "TemperatureMethod"]

@@ -18,7 +18,7 @@ from vbs_cli.metrics.detection import error_detection, risk_coverage
 from vbs_cli.metrics.reliability import ReliabilityBins, reliability_bins
 from vbs_cli.registry import load_submodules
 
-load_submodules(__name__, __path__, plugins="vbs_cli.metrics")
+load_submodules(__name__, __path__, "vbs_cli.metrics")
 
 __all__ = [
     "HIGHER",

@@ -44,9 +44,16 @@ def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, 
     return model
 
 
-def model_revision(name: str) -> dict[str, int]:
-    """Revision of an architecture as a recipe records it; those that are not ours stay at the first."""
-    return MODELS.revisions([name]) if name in MODELS else {f"{MODELS.kind} {name}": 1}
+def model_revision(name: str, shape: tuple[int, ...]) -> dict[str, int]:
+    """Revision of an architecture as a recipe records it; those that are not ours stay at the first.
+
+    That of "auto" is the revision of the one which fits inputs of the shape.
+    """
+    from vbs_cli.models.fitting import fitting_name  # which imports this module
+
+    chosen = fitting_name(shape) if name == FITTING else name
+    found = MODELS.revisions([chosen]).values() if chosen in MODELS else (1,)
+    return {f"{MODELS.kind} {name}": number for number in found}
 
 
 def patch_grid(model: nn.Module, shape: tuple[int, ...]) -> torch.Size:

@@ -3,6 +3,6 @@
 from vbs_cli.networks.base import NETWORKS, Network
 from vbs_cli.registry import load_submodules
 
-load_submodules(__name__, __path__, plugins="vbs_cli.networks")
+load_submodules(__name__, __path__, "vbs_cli.networks")
 
 __all__ = ["NETWORKS", "Network"]

@@ -7,6 +7,6 @@ this folder is found by itself.
 from vbs_cli.plots.base import FIGURES, FORMATS, READS, Tables, save
 from vbs_cli.registry import load_submodules
 
-load_submodules(__name__, __path__, plugins="vbs_cli.figures")
+load_submodules(__name__, __path__, "vbs_cli.figures")
 
 __all__ = ["FIGURES", "FORMATS", "READS", "Tables", "save"]

@@ -21,11 +21,11 @@ class Tables:
 
     metrics: seed, method, noise, level, metric, value
     reliability: seed, method, bin, lower, upper, count, accuracy, confidence
-    training: seed, model, epoch, loss, accuracy, val_loss, val_accuracy, seconds
+    training: seed, network, epoch, loss, accuracy, val_loss, val_accuracy, seconds
     study: seed (-1), method (ensemble, vbs-ensemble), noise, level, metric, value
     distributions: method, noise, level, example, rank, label, class, probability
     intervals: noise, level, method, baseline ("" is none), metric, value, low, high
-    proxy: noise, model, quantity, value, low, high
+    proxy: noise, view, quantity, value, low, high
     coverage: seed, method, noise, level, coverage, risk
     examples: noise, level, example, label, shape, values
     bench: method, variant, memory_bytes, memory_ratio, latency_ms, latency_ratio, flops, flops_ratio, batch

@@ -11,7 +11,7 @@ from vbs_cli.registry import listed
 Rows = Sequence[Mapping[Any, Any]]
 COST_COLUMNS = ("method", "variant", "memory", "ratio", "summed", "latency", "ratio", "FLOPs", "ratio")
 DETAIL_COLUMNS = ("method", "variant", "traced", "deviation", "p95", "an example", "examples/s", "after", "parameters")
-KERNEL_COLUMNS = ("kernel", "size", "beside", "vbs", "the other", "ratio", "apart")
+KERNEL_COLUMNS = ("kernel", "size", "reference", "vbs", "the other", "ratio", "max diff")
 SCALING_COLUMNS = ("against", "value", "method", "latency", "after", "memory", "FLOPs")
 EXPONENT_COLUMNS = ("grows with", "method", "latency", "after", "memory", "FLOPs")
 SCALING_NOTE = "as vbs runs them; powers: of what is varied, by which each cost grows"
@@ -103,7 +103,7 @@ def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
             told(row["ours_ms"], "{:.3g} ms"),
             told(row["rival_ms"], "{:.3g} ms"),
             told(row["ratio"], "{:.3g}"),
-            told(row["apart"], "{:.1g}"),
+            told(row["max_diff"], "{:.1g}"),
         ]
         for row in kernels
     ]

@@ -87,8 +87,6 @@ def signed(row: pd.Series[float]) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 
-# Whose spread it is, by the network that it was taken of.
-SPREAD_OF = {"conventional": "patches", "dropout": "draws", "ensemble": "members"}
 GROWING = ("sigma", "error")  # told without noise and at its most
 PROXY_COLUMNS = (
     *("noise", "spread of", "sigma_bar", "error rate", "correlation"),
@@ -97,20 +95,23 @@ PROXY_COLUMNS = (
 
 
 def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
-    """Per noise and network as PROXY_COLUMNS: how spread and errors grew, and what the one tells of the other."""
+    """Per noise and view as PROXY_COLUMNS: how spread and errors grew, and what the one tells of the other.
+
+    The name of a view says what its spread is taken over: patches, draws, members.
+    """
 
     def with_doubt(row: pd.Series[Any]) -> str:
         return plus_minus(row["value"], (row["high"] - row["low"]) / 2, digits=2)
 
     lines = []
-    for (noise, model), rows in proxies.groupby(["noise", "view"], sort=False):
+    for (noise, view), rows in proxies.groupby(["noise", "view"], sort=False):
         found = {str(row["quantity"]): row for _, row in rows.iterrows()}
         gain = found["auroc_gain"]
         star = " *" if Interval(gain["value"], gain["low"], gain["high"]).excludes_zero else ""
         lines.append(
             [
                 str(noise),
-                SPREAD_OF.get(str(model), str(model)),
+                str(view),
                 *(f"{found[f'{of}_clean']['value']:.2f} to {found[f'{of}_most']['value']:.2f}" for of in GROWING),
                 *(with_doubt(found[name]) for name in ("rank_correlation", "auroc_sigma", "auroc_confidence")),
                 f"{gain['value']:+.2f}{star}",
@@ -169,7 +170,7 @@ def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> st
     return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
-LATEX_SIGNS = {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "±": r"$\pm$", "\\": r"\textbackslash{}"}
+LATEX_SIGNS = {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "±": r"$\pm$", "Δ": r"$\Delta$", "\\": r"\textbackslash{}"}
 
 
 def latex_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -16,9 +16,10 @@ from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.logits import Logits
 from vbs_cli.methods import Method
 from vbs_cli.pairs import find_pair, method_of
+from vbs_cli.protocols import from_toml
 from vbs_cli.run import formats, layout
 from vbs_cli.run.store import MANIFEST, PARTS, Store
-from vbs_cli.settings import Settings, from_toml, to_toml
+from vbs_cli.settings import Settings, to_toml
 from vbs_cli.views import folder_of
 
 PART_WAIT = 30.0  # seconds for a process that was just told to stop to let go of its part

@@ -16,11 +16,12 @@ from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
 from vbs_cli.bench.scaling import bench_scaling, exponents, plans
 from vbs_cli.bench.training import Lesson, bench_training
+from vbs_cli.data import DATASETS
 from vbs_cli.models.base import MODELS, spelled
 from vbs_cli.progress import Progress
-from vbs_cli.registry import unknown
+from vbs_cli.protocols import QUICK, protocol, resolve
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.settings import INPUTS, Settings, protocol, resolve
+from vbs_cli.settings import Settings
 
 Rows = list[dict[str, Any]]
 TRAINED = ("radio", "librispeech", "cifar10")  # those of the paper, whose inputs are known
@@ -84,9 +85,7 @@ def of_protocol(
         return runs_dir / layout.BENCH
 
     settings = resolve({"dataset": "cifar10", "profile": "paper", **given})
-    if settings.dataset not in INPUTS:
-        raise unknown("dataset", settings.dataset, INPUTS)
-    shape, classes = INPUTS[settings.dataset]
+    shape, classes = DATASETS[settings.dataset].inputs
     if size is not None:
         shape = (shape[0], *(size for _ in shape[1:]))
     network = network_of(settings, shape, classes)
@@ -131,13 +130,13 @@ def lessons() -> list[Lesson]:
     return [
         Lesson(
             name=f"{dataset} {'MC-dropout' if dropout else 'conventional'}",
-            network=network_of(s, *INPUTS[dataset]),
+            network=network_of(s, *DATASETS[dataset].inputs),
             dropout=dropout,
             batch=s.batch,
             lr=s.lr,
             weight_decay=s.weight_decay,
         )
         for dataset in TRAINED
-        for s in [protocol(dataset, "quick")]
+        for s in [protocol(dataset, QUICK)]
         for dropout in (False, True)
     ]

@@ -84,20 +84,22 @@ def bench_sweep(job: Job, *, levels: int = LEVELS) -> list[dict[str, Any]]:
         level = grid[len(grid) // 2]
         scores, seconds = pass_per_score(here, calibrate(here), NOISE, level)
     cells = table[(table["level"] == level) & (table["seed"] == 0)].set_index(["method", "metric"])["value"]
-    apart = max(abs(float(cells.loc[key]) - value) for key, value in scores.items())
+    max_diff = max(abs(float(cells.loc[key]) - value) for key, value in scores.items())
     seeds, steps, methods = len(here.seeds), len(grid) - 1, len(here.run.settings.methods)
     size = f"{seeds} seeds, {steps} levels, {methods} methods"
     rest = sweeping.whole - sweeping.networks
     return [
         row("a level of a seed", f"{methods} methods, all metrics", f"a pass per method for {len(SCORES)} metrics",
-            sweeping.whole / seeds / steps, seconds, apart),
+            sweeping.whole / seeds / steps, seconds, max_diff),
         row("noise, caching, metrics", size, "the whole sweep", rest, sweeping.whole),
         row("another alpha", size, "the whole sweep", again.whole, sweeping.whole),
     ]  # fmt: skip
 
 
-def row(kernel: str, size: str, rival: str, ours: float, theirs: float, apart: float | None = None) -> dict[str, Any]:
-    times = {"ours_ms": 1e3 * ours, "rival_ms": 1e3 * theirs, "ratio": theirs / ours, "apart": apart}
+def row(
+    kernel: str, size: str, rival: str, ours: float, theirs: float, max_diff: float | None = None
+) -> dict[str, Any]:
+    times = {"ours_ms": 1e3 * ours, "rival_ms": 1e3 * theirs, "ratio": theirs / ours, "max_diff": max_diff}
     return {"kernel": kernel, "size": size, "rival": rival, **times}
 
 

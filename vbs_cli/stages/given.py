@@ -10,11 +10,10 @@ from vbs_cli.artifacts import passes
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.plan import planned
 from vbs_cli.data import Prepared
-from vbs_cli.data.given import Given, check_pair, read_given
+from vbs_cli.data.given import DATASET, Given, check_pair, read_given
 from vbs_cli.logits import spreads_named
 from vbs_cli.pairs import USUAL
 from vbs_cli.run import Recipe, formats, layout
-from vbs_cli.settings import ARRAYS
 
 # What can be compared, by what was given: members are as many networks, of which each has plain logits.
 METHODS = {
@@ -44,7 +43,7 @@ class Pair:
         named = {"val": self.val, "test": self.test}
         return Prepared(
             folder=Path(),
-            name=ARRAYS.dataset,
+            name=DATASET,
             source=f"own {self.val.kind}, {self.val.path.name} and {self.test.path.name}",
             licence="",
             recipe={name: files.sha256_of_file(given.path) for name, given in named.items()},

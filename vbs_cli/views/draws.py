@@ -24,8 +24,8 @@ from vbs_cli.views.fast import Fast
 class Draws(View):
     """Predictions with dropout on and BatchNorm in evaluation mode.
 
-    The masks depend on seed, draw and block, not on the level: curves over the level are smooth. What comes before the
-    first dropout is computed once for all draws, and a few examples are in memory at a time.
+    The masks depend on seed, draw, block and the number of examples in memory at a time, not on the level: curves over
+    the level are smooth. What comes before the first dropout is computed once for all draws.
     """
 
     network: ClassVar[str] = "dropout"

@@ -50,7 +50,10 @@ class Taps:
 
         What came before them belongs to a pass that ran out of memory and was made again.
         """
-        found = {extra: torch.cat(self.taken[name])[-examples:] for extra, name in zip(self.sizes, self.channels, strict=True)}
+        found = {
+            extra: torch.cat(self.taken[name])[-examples:]
+            for extra, name in zip(self.sizes, self.channels, strict=True)
+        }
         self.taken.clear()
         return found
 

@@ -1,0 +1,38 @@
+"""The protocol of each dataset and profile, and how a run's settings come about from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vbs_cli.data import DATASETS
+from vbs_cli.data.given import DATASET, PROTOCOLS
+from vbs_cli.registry import unknown
+from vbs_cli.settings import Settings, override, read_toml
+
+IDENTITY = ("dataset", "profile")  # settings that another one starts from anew
+QUICK = "quick"  # the profile for a look on two CPU cores
+
+
+def protocol(dataset: str, profile: str) -> Settings:
+    """Settings of a dataset and profile before any override."""
+    known = {**{name: each.protocols for name, each in DATASETS.items()}, DATASET: PROTOCOLS}
+    if dataset not in known:
+        raise unknown("dataset", dataset, known)
+    if profile not in known[dataset]:
+        raise unknown("profile", profile, known[dataset])
+    return known[dataset][profile]
+
+
+def resolve(given: Mapping[str, Any], saved: Settings | None = None) -> Settings:
+    """`given` over what the run was made with, or over the profile where there is no run or it has another one."""
+    if saved is not None and all(given.get(name, getattr(saved, name)) == getattr(saved, name) for name in IDENTITY):
+        return override(saved, given)
+    return override(protocol(given.get("dataset", "radio"), given.get("profile", QUICK)), given)
+
+
+def from_toml(path: Path) -> Settings:
+    """Settings that a run has saved; one that an earlier version did not know has its protocol's value."""
+    values = read_toml(path)
+    return override(protocol(str(values.get("dataset")), str(values.get("profile"))), values)
