@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import vbs_cli
+from tests.conftest import run_vbs
+from vbs_cli.run.remembered import PLAN, recalled
 
 PACKAGE = Path(vbs_cli.__file__).parent
 # Each layer may import those before it in this list, and itself.
@@ -54,7 +56,7 @@ def imports():
 
 def test_every_part_of_the_package_has_its_place():
     parts = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name[0] not in "_."}
-    assert parts - {"py.typed"} == set(RANK)
+    assert parts - {"py.typed", "guide"} == set(RANK)
 
 
 def test_imports_go_one_way():
@@ -94,6 +96,41 @@ def test_help_and_import_do_without_torch(code):
     check = f"{code}\nimport sys; assert not {{'torch', 'pandas', 'matplotlib', 'scipy'}} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+HEAVY = {"torch", "pandas", "matplotlib", "scipy", "numpy"}
+
+
+def test_status_of_a_run_that_a_command_has_left_does_without_torch(workplace):
+    assert run_vbs(workplace, "plot", "--force", "shift").code == 0
+    check = f"""
+import atexit, sys
+from vbs_cli.cli import main
+atexit.register(lambda: print(sorted({HEAVY} & set(sys.modules)), file=sys.stderr))
+sys.argv = ["vbs", "status", "--json"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", check], cwd=workplace, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == "[]"
+    (workplace / "runs/radio" / PLAN).unlink()
+    again = run_vbs(workplace, "status", "--json")
+    assert again.out == done.stdout
+
+
+def test_a_plan_is_not_trusted_once_settings_code_or_data_are_others(workplace, monkeypatch):
+    folder, data = workplace / "runs/radio", workplace / "data"
+    assert run_vbs(workplace, "status").code == 0
+    monkeypatch.delitem(sys.modules, "torch")
+    assert recalled(folder, data) is not None
+    for path in (folder / "run.toml", folder / "manifest.json", data / "radio/dataset.json"):
+        before = path.read_bytes()
+        path.write_bytes(before + b" ")
+        assert recalled(folder, data) is None
+        path.write_bytes(before)
+    assert recalled(folder, data) is not None
+    monkeypatch.setenv("VBS_EPOCHS", "99")
+    assert recalled(folder, data) is None
 
 
 def test_the_public_names_are_there():

@@ -238,12 +238,13 @@ def bench_subject(shell: Shell, size: int | None) -> Iterator[Subject]:
 @command(app, "status", "vbs status", "vbs status --run runs/radio --json", without=("force", "dry_run"))
 def status(shell: Shell) -> None:
     """Show what is there, what is missing, and what is stale and why."""
-    from vbs_cli.stages.status import status as stage
+    from vbs_cli.stages.status import rows_of
 
-    shell = shell.reading()
-    with shell.job() as job:
-        rows = stage(job)
-        path = job.run.path
+    graph = shell.recalled_plan()
+    if graph is None:
+        with shell.reading().job() as job:
+            graph = shell.remembered_plan(job)
+    rows, path = rows_of(graph), graph.store.folder
     counts = Counter(row["state"] for row in rows)
     total = ", ".join(f"{count} {state}" for state, count in counts.items())
     lines = [list(row.values()) for row in rows if row["state"] != "up to date"]

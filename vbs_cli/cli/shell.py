@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vbs_cli.console import Console, More, table
-from vbs_cli.errors import InvalidInput, MissingArtifact
+from vbs_cli.errors import InvalidInput, MissingArtifact, VbsError
 from vbs_cli.settings import PAPER_METHODS, Settings, assignments, given_settings
 
 if TYPE_CHECKING:
     from vbs_cli.artifacts.job import Job
     from vbs_cli.data import Prepared
     from vbs_cli.executors import Crew
-    from vbs_cli.run import Run
+    from vbs_cli.run import Graph, Run
 
 SHARED = "Shared by all commands"
 RunName = Annotated[
@@ -100,8 +100,31 @@ class Shell:
             return
         with locked(job.run) as run, run.settings_saved():
             yield replace(job, run=run, crew=self._crew(job))
+            if run.store.written:
+                with suppress(VbsError):  # the command has done its work
+                    self.remembered_plan(replace(job, run=run))
         if not run.store.written:
             self.console.progress.say(f"{run.path}: all is up to date")
+
+    def recalled_plan(self) -> Graph | None:
+        """The plan of the run as an earlier command left it, if it still holds for this call."""
+        from vbs_cli.run.layout import find_run
+        from vbs_cli.run.remembered import recalled
+
+        path = find_run(self.runs_dir, self.run_name)
+        if path is None or self.config is not None or self.assigned:
+            return None
+        return recalled(path, self.data_dir)
+
+    def remembered_plan(self, job: Job) -> Graph:
+        """The plan of everything that a run has and its settings call for, left in its folder for the next call."""
+        from vbs_cli.artifacts.plan import with_everything
+        from vbs_cli.run.remembered import remember
+
+        graph = with_everything(replace(job, force=False, keep_patches=False)).graph
+        if not self.config and not self.assigned:
+            remember(graph, self.data_dir)
+        return graph
 
     def work(self) -> Job:
         """The run as it was saved, for a process that works on a part of it while another holds its lock."""

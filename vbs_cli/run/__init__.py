@@ -1,8 +1,18 @@
-"""The only code that knows a run directory: where things lie, what they were made from, and what is due."""
+"""The only code that knows a run directory: where things lie, what they were made from, and what is due.
 
-from vbs_cli.run.directory import Run, find_run, locked, open_run, part_of
+The store and the graph of artifacts do without torch; the rest is imported on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from vbs_cli.run.graph import Artifact, Graph
+from vbs_cli.run.layout import find_run
 from vbs_cli.run.store import Entry, Recipe, State, Store
+
+if TYPE_CHECKING:
+    from vbs_cli.run.directory import Run, locked, open_run, part_of
 
 __all__ = [
     "Artifact",
@@ -17,3 +27,11 @@ __all__ = [
     "open_run",
     "part_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vbs_cli.run import directory
+
+    return getattr(directory, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from vbs_cli.methods import Method
 from vbs_cli.pairs import find_pair, method_of
 from vbs_cli.protocols import from_toml
 from vbs_cli.run import formats, layout
-from vbs_cli.run.store import MANIFEST, PARTS, Store
+from vbs_cli.run.store import PARTS, Store
 from vbs_cli.settings import Settings, to_toml
 from vbs_cli.views import folder_of
 
@@ -166,15 +165,3 @@ def open_run(path: Path | str) -> Run:
     if not (path / layout.SETTINGS).is_file():
         raise MissingArtifact(f"no run at {path}", hint="vbs run makes one; vbs train --dataset radio starts one")
     return Run(path, from_toml(path / layout.SETTINGS), Store(path))
-
-
-def find_run(runs_dir: Path, name: str | None = None) -> Path | None:
-    """The folder of a named run, or of the one worked on last."""
-    if name is not None:
-        return Path(name) if os.sep in name else runs_dir / name
-    found = [settings.parent for settings in runs_dir.glob(f"*/{layout.SETTINGS}")]
-    return max(found, key=last_change) if found else None
-
-
-def last_change(folder: Path) -> float:
-    return max((folder / name).stat().st_mtime for name in (layout.SETTINGS, MANIFEST) if (folder / name).is_file())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
+MANIFEST = "manifest.json"
 SETTINGS = "run.toml"
 DATASET = "dataset.json"  # what the data of the run are, so that it can be read without them
 METHODS = "methods.json"
@@ -74,3 +77,15 @@ def figure(name: str, format: str, methods: Sequence[str] = ()) -> str:
 def level_label(level: float) -> str:
     """0.5 -> "0.50"; further digits only where the level has them."""
     return f"{level:.2f}" if round(level, 2) == level else f"{level:g}"
+
+
+def find_run(runs_dir: Path, name: str | None = None) -> Path | None:
+    """The folder of a named run, or of the one worked on last."""
+    if name is not None:
+        return Path(name) if os.sep in name else runs_dir / name
+    found = [settings.parent for settings in runs_dir.glob(f"*/{SETTINGS}")]
+    return max(found, key=last_change) if found else None
+
+
+def last_change(folder: Path) -> float:
+    return max((folder / name).stat().st_mtime for name in (SETTINGS, MANIFEST) if (folder / name).is_file())

@@ -18,9 +18,9 @@ from typing import Any
 
 from vbs_cli import files
 from vbs_cli.errors import DamagedArtifact, MissingArtifact
+from vbs_cli.run.layout import MANIFEST
 from vbs_cli.run.legacy import upgraded
 
-MANIFEST = "manifest.json"
 PARTS = ".parts"
 FORMAT = 1
 CURRENT, MISSING, STALE, DAMAGED = "up to date", "missing", "stale", "damaged"
