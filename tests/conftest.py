@@ -1,11 +1,8 @@
 """A small dataset and a small finished run, made once and copied for the tests that change them."""
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ import torch
 
 from vbs_cli.artifacts import passes
 from vbs_cli.artifacts.job import Job
-from vbs_cli.cli import main
 from vbs_cli.data import Preparation, prepare
 from vbs_cli.data.preparation import Batch
 from vbs_cli.networks import training
@@ -21,7 +17,7 @@ from vbs_cli.protocols import protocol
 from vbs_cli.run import Run, Store
 from vbs_cli.stages.run import run_all
 
-pytest_plugins = ["tests.fixtures.tables"]
+pytest_plugins = ["tests.fixtures.command", "tests.fixtures.outside", "tests.fixtures.tables"]
 
 CLASSES, SHAPE = 4, (2, 200)  # gives 10 patches
 COUNTS = {"train": 96, "val": 60, "test": 70}
@@ -122,38 +118,3 @@ def no_network(monkeypatch):
 
     monkeypatch.setattr(passes, "walk", refuse)
     monkeypatch.setattr(training, "train", refuse)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-
-def run_vbs(folder: Path, *words: str, env: dict[str, str] | None = None) -> Outcome:
-    """The real command in a process of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "VBS_DEVICE": "cpu", **(env or {})}
-    for name in ("FORCE_COLOR", "COLUMNS"):
-        environment.pop(name, None)
-    command = [sys.executable, "-m", "vbs_cli", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def vbs(monkeypatch, capfd):
-    """The command in this process: `vbs(folder, "evaluate", "--json")`."""
-
-    def call(folder, *words):
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("VBS_DEVICE", "cpu")
-        monkeypatch.setattr(sys, "argv", ["vbs", *words])
-        handler = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        signal.signal(signal.SIGTERM, handler)
-        captured = capfd.readouterr()
-        return Outcome(int(stop.value.code), captured.out, captured.err)
-
-    return call

@@ -13,16 +13,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conftest import ENVIRONMENT, SMALL, run_vbs
+from tests.conftest import ENVIRONMENT, SMALL
+from tests.fixtures.command import run_vbs
+from tests.fixtures.jobs import enter
 from vbs_cli import __version__
 from vbs_cli import run as run_package
+from vbs_cli.data import DATASETS
 from vbs_cli.executors import Local
 from vbs_cli.executors.cluster import Cluster
-from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS
+from vbs_cli.pairs import known_pairs
 from vbs_cli.run import Recipe, Store, locked, open_run
-from vbs_cli.settings import PROTOCOLS
-from vbs_cli.stages import work as networks
+from vbs_cli.stages import train
 
 
 def one_line(err: str) -> bool:
@@ -67,12 +69,12 @@ def test_evaluate_shows_intervals_differences_and_what_chance_would_score(workpl
     lines = done.out.splitlines()
     assert lines[1].split() == ["method", "accuracy", "nll", "brier", "ece", "by", "chance", "entropy"]
     assert re.fullmatch(r"conventional( +\d\.\d{3} ± \d\.\d{3}){4} +\d\.\d{3} +\d\.\d{3} ± \d\.\d{3} *", lines[2])
-    assert lines[6].split() == ["less", "conventional", "nll", "brier", "ece"]
+    assert lines[6].split() == ["Δ", "vs", "conventional", "nll", "brier", "ece"]
     assert re.match(r"temperature +[+-]\d\.\d{3} \[[+-]\d\.\d{3}, [+-]\d\.\d{3}\]", lines[7])
     assert any(line.startswith("by chance: ") for line in lines)
-    assert "| less conventional | nll | brier | ece |" in vbs(workplace, "evaluate", "-q", "--markdown").out
+    assert "| Δ vs conventional | nll | brier | ece |" in vbs(workplace, "evaluate", "-q", "--markdown").out
     other = vbs(workplace, "evaluate", "-q", "--against", "vbs")
-    assert "less vbs" in other.out
+    assert "Δ vs vbs" in other.out
     wrong = vbs(workplace, "evaluate", "-q", "--against", "vsb")
     assert (wrong.code, wrong.err) == (2, "error: unknown method 'vsb'; did you mean 'vbs'?\n")
 
@@ -80,7 +82,7 @@ def test_evaluate_shows_intervals_differences_and_what_chance_would_score(workpl
 def test_all_methods_are_compared_on_request(workplace, vbs):
     done = vbs(workplace, "evaluate", "--methods", "all", "--json")
     assert done.code == 0, done.err
-    assert {row["method"] for row in json.loads(done.out)["rows"]} == set(METHODS)
+    assert {row["method"] for row in json.loads(done.out)["rows"]} == set(known_pairs())
     shown = vbs(workplace, "calibrate")
     assert "4 rows of numbers" in shown.out
     assert vbs(workplace, "report").code == 0
@@ -310,15 +312,16 @@ def test_a_run_can_be_scored_without_its_data(workplace, vbs):
 
 def test_another_dataset_does_not_take_over_a_run(workplace, vbs, monkeypatch):
     before = (workplace / "runs/radio/run.toml").read_bytes()
-    radio = PROTOCOLS["radio"]
-    monkeypatch.setitem(PROTOCOLS, "other", {name: replace(s, dataset="other") for name, s in radio.items()})
+    radio = DATASETS["radio"]
+    protocols = {name: replace(settings, dataset="other") for name, settings in radio.protocols.items()}
+    enter(monkeypatch, DATASETS, "other", replace(radio, protocols=protocols))
     (workplace / "c.toml").write_text('dataset = "other"')
     for words in (("--dataset", "other"), ("--config", "c.toml")):
         done = vbs(workplace, "train", "--run", "radio", *words)
         assert done.code == 2
         assert "runs/radio is a run of radio" in done.err
         done = vbs(workplace, "train", *words)  # no such data, and not in runs/radio
-        assert "unknown dataset 'other'" in done.err
+        assert "no other data in data" in done.err
     assert (workplace / "runs/radio/run.toml").read_bytes() == before
 
 
@@ -436,7 +439,7 @@ def test_a_piece_of_work_can_be_done_by_hand(workplace, vbs):
 
 def test_a_crew_is_as_large_as_the_machine_unless_told(workplace, vbs, monkeypatch):
     crews = []
-    monkeypatch.setattr(networks, "train_all", lambda job: crews.append(job.crew) or {})
+    monkeypatch.setattr(train, "train", lambda job: crews.append(job.crew) or {})
     monkeypatch.setattr("vbs_cli.executors.cores", lambda: 6)
     monkeypatch.delenv("VBS_JOBS")
     for words in ((), ("--jobs", "1"), ("--set", "threads=2"), ("--jobs", "4"), ("--cluster", "tcp://nowhere:1")):
@@ -465,7 +468,7 @@ def test_a_sweep_has_twenty_levels_unless_told_and_leaves_the_run_s_own_setting(
 def test_a_sweep_tells_what_the_spread_knows_about_errors(workplace, vbs):
     done = vbs(workplace, "noise-sweep", "--levels", "3", "--json")
     told = json.loads(done.out)["proxies"]
-    assert {(row["noise"], row["model"]) for row in told} >= {("gaussian", "conventional"), ("speckle", "dropout")}
+    assert {(row["noise"], row["view"]) for row in told} >= {("gaussian", "patches"), ("speckle", "draws")}
     shown = vbs(workplace, "noise-sweep", "--levels", "3").out
     assert "does the spread tell when predictions are wrong?" in shown
     assert re.search(r"gaussian +patches +\d", shown)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import vbs_cli
-from tests.conftest import run_vbs
+from tests.fixtures.command import run_vbs
 from vbs_cli.run.remembered import PLAN, recalled
 
 PACKAGE = Path(vbs_cli.__file__).parent

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.conftest import run_vbs
+from tests.fixtures.command import run_vbs
 from vbs_cli.cli.tables import LEVEL_LEGEND, RELIABILITY_LEGEND
 from vbs_cli.report.sparks import BARS, CALIBRATED
 
@@ -46,6 +46,7 @@ def test_a_terminal_of_plain_letters_gets_plain_letters(workplace, words):
     assert done.code == 0, done.err
     assert done.out.isascii()
     assert re.search(r"conventional( +\d\.\d{3} \+- \d\.\d{3}){4}", done.out)
+    assert "\ndiff vs conventional " in done.out
     if words == SWEEP:
         assert re.search(r"speckle +vbs(?: +[.:=+*#@-]{3} \d\.\d\d -> \d\.\d\d){3}", done.out)
     widths = {len(line) for line in done.out.splitlines() if " +- " in line and line.startswith(("conv", "temp"))}

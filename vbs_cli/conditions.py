@@ -1,4 +1,4 @@
-"""Conditions of the test data: as they are, or under one noise at one level; and which of them summaries show."""
+"""Conditions of the test data: clean, or under one noise at one level; and the choice of those that summaries show."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Condition:
-    """The test data as they are (`clean`), or under one noise at one level."""
+    """Condition of the test data: `clean`, or under one noise at one level."""
 
     noise: str
     level: float
 
     @property
     def name(self) -> str:
-        """`clean`, `gaussian 0.50`."""
+        """Name of the condition: `clean`, `gaussian 0.50`."""
         return "clean" if self.noise == "clean" else f"{self.noise} {self.level:.2f}"
 
     def of(self, metrics: pd.DataFrame) -> pd.DataFrame:
-        """The rows that were measured under this condition."""
+        """Rows that were measured under this condition."""
         return metrics[(metrics["noise"] == self.noise) & (metrics["level"] == self.level)]
 
 
 def conditions(metrics: pd.DataFrame, level: float = 0.5) -> list[Condition]:
-    """Clean first, then every noise at its level above zero nearest to `level` (of two equally near, the lower)."""
+    """Conditions of a summary: clean, then each noise at its level above 0 nearest to `level` (at a tie, the lower)."""
     found = []
     for noise, rows in metrics.groupby("noise", sort=False):
         levels = sorted(float(each) for each in rows["level"].unique())
@@ -36,11 +36,11 @@ def conditions(metrics: pd.DataFrame, level: float = 0.5) -> list[Condition]:
 
 
 def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:
-    """So many levels of a sweep, evenly from its first to its last."""
+    """Choose up to `count` levels of a sweep, evenly from its first to its last."""
     return evenly(sorted(float(level) for level in rows["level"].unique()), count)
 
 
 def evenly(levels: Sequence[float], count: int) -> list[float]:
-    """So many of some levels in order, the first and the last among them."""
+    """Choose up to `count` of some levels, evenly, with the first and the last among them."""
     last = len(levels) - 1
     return [levels[i] for i in dict.fromkeys(round(last * k / (count - 1)) for k in range(count))]

@@ -1,4 +1,4 @@
-"""What the user sees: results on stdout, progress and errors on stderr."""
+"""Output for the user: results on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from vbs_cli.errors import VbsError
 from vbs_cli.executors import Messages, is_child
 from vbs_cli.progress import Progress, Task
 
-PLAIN_WIDTH = 120  # of tables where there is no terminal to fit
-PLAIN_EVERY = 10.0  # seconds between two progress lines where there is no terminal, at first
-PLAIN_SHARE = 0.05  # of the time gone, which they wait later on
-More = str | Sequence[Mapping[str, Any]]  # what a result has beside its rows: a word, or rows too
-# Signs and what stands for them where the output's encoding lacks one of their line.
+PLAIN_WIDTH = 120  # characters of a table without a terminal
+PLAIN_EVERY = 10.0  # seconds between two progress lines without a terminal, at first
+PLAIN_SHARE = 0.05  # of the elapsed time: later lines wait that long
+More = str | Sequence[Mapping[str, Any]]  # further entries of a JSON result: a text, or rows
+# Signs and their replacements, used for a whole group if the output's encoding lacks one of its signs.
 SIGNS = (("±", ("+-",)), ("→", ("->",)), ("Δ", ("diff",)), ("▁▂▃▄▅▆▇█", tuple(".:-=+*#@")))
 
 
 class Console:
-    """Tables or JSON out, words and bars on the side."""
+    """Output of a command: tables or JSON on stdout, messages and progress bars on stderr."""
 
     def __init__(self, *, json: bool = False, quiet: bool = False, verbose: bool = False) -> None:
         self.json = json
@@ -49,7 +49,7 @@ class Console:
         *renderables: Any,
         more: Mapping[str, More] | None = None,
     ) -> None:
-        """The result of a command: the rows (and `more`, by name) with --json, else the rest."""
+        """Print the result of a command: the rows (and `more`, by name) with --json, else the renderables."""
         if self.json:
             named: dict[str, More] = {"rows": rows, **(more or {})}
             values = {name: v if isinstance(v, str) else [plain(row) for row in v] for name, v in named.items()}
@@ -58,23 +58,23 @@ class Console:
             return
         for renderable in renderables:
             line = isinstance(renderable, str)
-            self.out.print(spelled(renderable) if line else renderable, soft_wrap=line)  # text or Markdown stays one
+            self.out.print(spelled(renderable) if line else renderable, soft_wrap=line)  # text is not wrapped
 
     def error(self, error: VbsError) -> None:
-        """One line: what happened and what to do."""
+        """Print an error in one line: what happened and what to do."""
         if self.messages is not None:
             self.messages.error(error)
         self.err.print(f"[bold red]error:[/] {escape(' '.join(str(error).split()))}")
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that JSON has: NaN, which it lacks, becomes null."""
+    """Row with values that JSON has: NaN, which it lacks, becomes null."""
     values = {name: value.item() if hasattr(value, "item") else value for name, value in row.items()}
     return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in values.items()}
 
 
 def spelled(text: str, encoding: str | None = None) -> str:
-    """The text in signs that the encoding (of stdout, unless named) has."""
+    """Text with signs that the encoding (of stdout, unless given) has."""
     encoding = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
     for signs, others in SIGNS:
         if not encodable(signs, encoding):
@@ -91,7 +91,7 @@ def encodable(text: str, encoding: str) -> bool:
 
 
 def never_fail(stream: Any) -> None:
-    """Where a strict stream's encoding lacks a sign of somebody's name, write its code instead."""
+    """Let a strict stream write an escape for a sign that its encoding lacks, e.g. in a user's name."""
     if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
 
@@ -109,7 +109,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
 
 
 class Reporter(Progress):
-    """Bars on a terminal; elsewhere a line every ten seconds."""
+    """Progress shown by bars on a terminal, elsewhere by a line every ten seconds or less often."""
 
     def __init__(self, console: RichConsole, *, verbose: bool = False) -> None:
         self.console = console
@@ -152,7 +152,7 @@ class Reporter(Progress):
 
     @contextmanager
     def _bars(self) -> Iterator[None]:
-        """The live display, opened by the outermost user."""
+        """Open the live display unless an outer block has opened it."""
         if not self.live or self.bars is not None:
             yield
             return
@@ -170,7 +170,7 @@ class Reporter(Progress):
 
 
 class Meter(Task):
-    """How far one piece of work has come."""
+    """Progress of one task, shown by a bar or by lines."""
 
     def __init__(self, reporter: Reporter, label: str, total: float, parent: Meter | None = None) -> None:
         self.reporter = reporter
@@ -198,7 +198,7 @@ class Meter(Task):
             self.reporter.bars.update(self.bar, note=escape(text))
 
     def finish(self) -> None:
-        """Leave a line that stays."""
+        """Print a line that stays."""
         note = f"  {self.text}" if self.text else ""
         self.reporter.say(f"{self.label}: done in {clock(time.monotonic() - self.started)}{note}")
 
@@ -210,7 +210,7 @@ class Meter(Task):
         return left(time.monotonic() - self.started, self.done, self.total)
 
     def _speak(self) -> None:
-        """The plain line, now and then."""
+        """Print a plain line if the last one is long enough ago."""
         now = time.monotonic()
         if self.reporter.live or now - self.spoken < max(PLAIN_EVERY, PLAIN_SHARE * (now - self.started)):
             return
@@ -221,7 +221,7 @@ class Meter(Task):
 
 
 class Remaining(ProgressColumn):
-    """Percentage and time left, from the mean speed so far."""
+    """Column with percentage and time left, from the mean speed so far."""
 
     def render(self, task: RichTask) -> Text:
         share = task.completed / task.total if task.total else 1.0
@@ -229,7 +229,7 @@ class Remaining(ProgressColumn):
 
 
 def left(elapsed: float, done: float, total: float) -> str:
-    """Time left as a clock, a guess only after something was done."""
+    """Time left as on a clock; unknown until something is done."""
     return f"{clock(elapsed * max(total - done, 0) / done)} left" if done > 0 else "-:-- left"
 
 

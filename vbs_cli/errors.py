@@ -1,4 +1,4 @@
-"""What can go wrong, each with the cure: `raise MissingArtifact("no checkpoint for seed 3", hint="vbs train")`.
+"""Errors, each with a hint at the cure: `raise MissingArtifact("no checkpoint for seed 3", hint="vbs train")`.
 
 Code below the command line raises; only the command line prints and exits.
 """
@@ -21,7 +21,7 @@ class VbsError(Exception):
 
 
 class MissingArtifact(VbsError):
-    """Something has to be made first."""
+    """An artifact is missing and has to be made first."""
 
 
 class DamagedArtifact(VbsError):
@@ -29,7 +29,7 @@ class DamagedArtifact(VbsError):
 
 
 class NotFinite(VbsError):
-    """NaN or infinity where a number must stand."""
+    """NaN or infinity where a finite number is needed."""
 
 
 class Busy(VbsError):
@@ -47,7 +47,7 @@ class UnknownName(InvalidInput):
 
 
 def translated(error: Exception) -> VbsError:
-    """Any error in our form, with the original behind it."""
+    """Convert any error to a VbsError, with the original as its cause."""
     if isinstance(error, VbsError):
         return error
     ours = VbsError(f"{type(error).__name__}: {error}", hint="this is a fault of vbs; --debug shows where")
@@ -60,6 +60,6 @@ def translated(error: Exception) -> VbsError:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was asked for that is not there, by Python, or by torch on a GPU or a CPU."""
+    """Whether an error means that memory ran out: Python's, or torch's on a GPU or a CPU."""
     named = "OutOfMemory" in type(error).__name__
     return named or isinstance(error, MemoryError) or "allocate memory" in str(error)

@@ -1,4 +1,4 @@
-"""The one module that writes files. A file is either wholly there or not at all, whatever happens meanwhile."""
+"""Writing files, which no other module does: a file is either complete or absent, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEMPORARY = ".vbs-tmp"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; what the block has written there takes its place in one step."""
+    """Temporary path next to `path`; the file that the block writes there replaces `path` in one step."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(complete: Path, path: Path) -> None:
-    """Let a complete file take the place of `path` in one step, once it is on the disk for good."""
+    """Move a complete file to `path` in one step, after forcing it to the disk."""
     try:
         sync(complete)
         os.replace(complete, path)
@@ -46,7 +46,7 @@ def put_in_place(complete: Path, path: Path) -> None:
 
 
 def set_aside(path: Path, name: str) -> Path:
-    """Keep a file that is not what `name` should be, where nobody reads it."""
+    """Rename a file that is not what `name` should be, so that nothing reads it; return the new path."""
     aside = path.with_name(f"{name}.wrong")
     try:
         os.replace(path, aside)
@@ -57,7 +57,7 @@ def set_aside(path: Path, name: str) -> Path:
 
 @contextmanager
 def growing(path: Path, *, keep: bool) -> Iterator[BinaryIO]:
-    """A file that grows over several attempts and stays whatever happens; `keep` goes on where the last one ended."""
+    """File that is written in several attempts and stays if one fails; `keep` continues where the last one ended."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab" if keep else "wb") as file:
@@ -67,7 +67,7 @@ def growing(path: Path, *, keep: bool) -> Iterator[BinaryIO]:
 
 
 def make_folder(folder: Path) -> None:
-    """A folder with its parents, unless it is there already."""
+    """Create a folder and its parents, unless they exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -75,7 +75,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_scratch(path: str, chunks: Iterable[bytes]) -> None:
-    """A new file that need not outlive a crash, so nothing waits for the disk. FileExistsError if it is there."""
+    """Write a new file that need not outlive a crash, so nothing waits for the disk. FileExistsError if it exists."""
     try:
         with open(path, "xb") as file:
             for chunk in chunks:
@@ -96,8 +96,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_array(path: Path, chunks: Iterable[np.ndarray], *, row: tuple[int, ...], dtype: str) -> int:
-    """A .npy file from consecutive chunks of rows, which need not fit in memory together. Returns their number."""
-    import numpy as np  # which takes a third of the time of a command that only reads the manifest
+    """Write a .npy file from consecutive chunks of rows, which together need not fit in memory. Return their number."""
+    import numpy as np  # here, as it takes a third of the time of a command that only reads the manifest
 
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False}
     rows = 0
@@ -118,7 +118,7 @@ def write_array(path: Path, chunks: Iterable[np.ndarray], *, row: tuple[int, ...
 
 
 def clear_folder(folder: Path) -> None:
-    """An empty folder at this place."""
+    """Make an empty folder, deleting whatever is at its path."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(parents=True)
@@ -127,7 +127,7 @@ def clear_folder(folder: Path) -> None:
 
 
 def replace_folder(complete: Path, path: Path) -> None:
-    """Move a complete folder to `path`; what was there goes only once the new one stands."""
+    """Move a complete folder to `path`; what was there is deleted only after the move."""
     old = path.with_name(f".{path.name}.old{TEMPORARY}")
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():
@@ -147,14 +147,14 @@ def sync(path: Path) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Fail now rather than after hours of computing."""
+    """Fail now if a folder is not writable, rather than after hours of computing."""
     with replacing(folder / "probe") as temporary:
         temporary.write_bytes(b"")
     (folder / "probe").unlink(missing_ok=True)  # another process may probe the same folder
 
 
 def told_size(n_bytes: float) -> str:
-    """`512 B`, `1.3 GB`: powers of 1000."""
+    """Format a number of bytes by powers of 1000: `512 B`, `1.3 GB`."""
     for unit in ("B", "kB", "MB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
@@ -163,13 +163,13 @@ def told_size(n_bytes: float) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """Of the disk that a folder, which may not exist yet, lies on."""
+    """Free bytes on the disk of a folder, which may not exist yet."""
     there = next(each for each in (folder.resolve(), *folder.resolve().parents) if each.is_dir())
     return shutil.disk_usage(there).free
 
 
 def remove_temporaries(folder: Path) -> None:
-    """What a killed process left behind."""
+    """Delete the temporary files that killed processes left in a folder."""
     for leftover in folder.rglob(f"*{TEMPORARY}"):
         leftover.unlink(missing_ok=True)
 
@@ -184,7 +184,7 @@ def sha256_of_file(path: Path) -> str:
 
 
 def sha256_of_path(path: Path) -> str:
-    """The hash of a file's content, or of the names and contents of all files below a folder."""
+    """Hash of a file's content, or of the names and contents of all files below a folder."""
     if path.is_file():
         return sha256_of_file(path)
     found = sorted(file for file in path.rglob("*") if file.is_file())
@@ -192,7 +192,7 @@ def sha256_of_path(path: Path) -> str:
 
 
 def sha256_of_json(value: Any) -> str:
-    """The hash of a JSON value, whatever the order of its keys."""
+    """Hash of a JSON value, whatever the order of its keys."""
     return sha256_of(json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
 
 

@@ -1,4 +1,4 @@
-"""One process at a time in one place; the second is told who is first."""
+"""Locks for one process at a time; a second process gets an error that names the first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(folder: Path, *, hint: str, name: str = LOCK, wait: float = 0.0) -> Iterator[None]:
-    """Work in a folder alone, or, with a name of its own, on one thing in it; `wait` seconds for another to leave."""
+    """Lock a folder, or by another `name` one thing in it, for the block; wait at most `wait` seconds for the lock."""
     files.check_writable(folder)
     holder = folder / f"{name}.json"
     lock = FileLock(folder / name)
@@ -36,7 +36,7 @@ def locked(folder: Path, *, hint: str, name: str = LOCK, wait: float = 0.0) -> I
 
 
 def is_held(folder: Path, *, name: str = LOCK) -> bool:
-    """Whether somebody holds it at this moment."""
+    """Whether a process holds the lock at this moment."""
     lock = FileLock(folder / name)
     try:
         with lock.acquire(timeout=0):

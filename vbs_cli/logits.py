@@ -1,4 +1,4 @@
-"""The record that every method reads: several sub-predictions of one input, and what they agree on.
+"""Record that every method reads: mean and spread of several sub-predictions of each input.
 
 Patches of a feature map, dropout draws and ensemble members differ only in where they come from. Each is a tensor
 of *parts* (N, K, *grid): N examples, K classes, and one or two axes of S sub-predictions in all.
@@ -18,7 +18,7 @@ from torch import Tensor
 from vbs_cli.errors import InvalidInput, NotFinite
 from vbs_cli.registry import unknown
 
-# What the spread can be taken of: functions of the window-pooled parts (N, K, S).
+# Functions of the window-pooled parts (N, K, S) that the spread can be taken of.
 SPREADS: dict[str, Callable[[Tensor], Tensor]] = {
     "logits": lambda windows: windows,
     "softmax": lambda windows: windows.softmax(1),
@@ -27,7 +27,7 @@ SPREADS: dict[str, Callable[[Tensor], Tensor]] = {
     "exp": lambda windows: windows.double().exp(),
 }
 
-ACTIVATIONS = "activations"  # what methods call the summaries of intermediate activations, one extra per layer
+ACTIVATIONS = "activations"  # methods ask by it for summaries of intermediate activations, one extra per layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Logits:
     labels: Tensor | None = None  # (N,)
     mean_softmax: Tensor | None = None  # (N, K), mean over the window-pooled parts of their softmax
     part_accuracy: Tensor | None = None  # (N,), share of single parts that are right
-    parts: Tensor | None = None  # (N, K, *grid), where they were kept
+    parts: Tensor | None = None  # (N, K, *grid), if they were kept
     extras: Mapping[str, Tensor] = field(default_factory=dict)  # further summaries, (N, ...) each
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Logits:
 
     @classmethod
     def from_logits(cls, logits: Any, *, labels: Any = None) -> Logits:
-        """Plain logits (N, K); methods that need a spread will refuse them."""
+        """Record of plain logits (N, K); methods that need a spread refuse it."""
         return cls(as_tensor(logits), labels=as_labels(labels))
 
     @classmethod
@@ -69,7 +69,7 @@ class Logits:
         spreads: Sequence[str] = (),
         keep_parts: bool = False,
     ) -> Logits:
-        """Patch logits (N, K, T) or (N, K, H, W), the layout that a convolution returns.
+        """Record of patch logits (N, K, T) or (N, K, H, W), the layout that a convolution returns.
 
         `kernel` is the window that neighbouring patches are averaged over (stride 1, no padding) before their
         spread is taken; `logits` are always the mean over the single patches. `spreads` names further functions of
@@ -92,14 +92,14 @@ class Logits:
     def from_members(
         cls, members: Any, *, labels: Any = None, spreads: Sequence[str] = (), keep_parts: bool = False
     ) -> Logits:
-        """Logits of M ensemble members or dropout draws, (M, N, K)."""
+        """Record of the logits of M ensemble members or dropout draws, (M, N, K)."""
         z = as_tensor(members)
         if z.ndim != 3:
             raise InvalidInput(f"members have shape {tuple(z.shape)}", hint="expected (M, N, K)")
         return cls.from_patches(z.permute(1, 2, 0), labels=labels, spreads=spreads, keep_parts=keep_parts)
 
     def at_kernel(self, kernel: int, *, spreads: Sequence[str] = ()) -> Logits:
-        """This record with its spreads taken over another window; needs the parts."""
+        """Record with its spreads taken over another window; needs the parts."""
         if self.parts is None:
             raise InvalidInput("this record keeps no parts", hint="make it with keep_parts=True")
         record = Logits.from_patches(self.parts, labels=self.labels, kernel=kernel, spreads=spreads, keep_parts=True)
@@ -153,7 +153,7 @@ def sigma_bar(patches: Any, kernel: int = 1, *, spread: str = "logits") -> Tenso
 
 
 def spread_over(z: Tensor, kernel: int, *, spread: str) -> Tensor:
-    """sigma_bar without a check of the numbers: a GPU would have to wait for it, and a compiled graph would break."""
+    """sigma_bar without a check for overflow: a GPU would have to wait for it, and a compiled graph would break."""
     sums, centre, size = window_sums(z, kernel)
     if spread == "logits":
         return deviation(sums) / size
@@ -163,7 +163,7 @@ def spread_over(z: Tensor, kernel: int, *, spread: str) -> Tensor:
 def deviation(windows: Tensor) -> Tensor:
     """Sample standard deviation over windows, mean over classes: (N, K, S) -> (N,).
 
-    As a norm of deviations, which torch computes ten times as fast as its own standard deviation.
+    Computed as a norm of deviations, ten times as fast as torch's own standard deviation.
     """
     deviations = windows - windows.mean(2, keepdim=True)
     norms: Tensor = torch.linalg.vector_norm(deviations, dim=2)
@@ -188,7 +188,7 @@ def activations_name(place: int) -> str:
 
 
 def spreads_named(names: Iterable[str]) -> list[str]:
-    """Functions of the logits whose spread is among some names of a record's contents, other than the logits'."""
+    """Keys of SPREADS, other than the logits, whose spread is among these names of a record's tensors."""
     wanted = set(names)
     return [spread for spread in SPREADS if spread != "logits" and spread_name(spread) in wanted]
 
@@ -230,7 +230,7 @@ def sliding_sums(z: Tensor, kernel: int, axis: int) -> Tensor:
 
 
 def check_kernel(kernel: int, *, grid: Sequence[int]) -> None:
-    """Refuse a window that is none, too long, or leaves a single sub-prediction."""
+    """Refuse a window that is empty, too long, or leaves a single sub-prediction."""
     if kernel < 1:
         raise InvalidInput(f"kernel is {kernel}", hint="it must be at least 1")
     if kernel > min(grid):
@@ -242,18 +242,18 @@ def check_kernel(kernel: int, *, grid: Sequence[int]) -> None:
 
 def right_parts(z: Tensor, labels: Tensor) -> Tensor:
     """Share of single parts whose largest score is the label's: (N, K, *grid), (N,) -> (N,)."""
-    # The same indices as argmax, in a quarter of its time.
+    # The indices of max are those of argmax, in a quarter of its time.
     return (z.flatten(2).max(1).indices == labels[:, None]).to(z.dtype).mean(1)
 
 
 def as_tensor(values: Any) -> Tensor:
-    """A floating tensor, at least single precision, from torch or numpy."""
+    """Floating-point tensor of at least single precision, from torch or numpy."""
     tensor = torch.as_tensor(values).detach()
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def as_labels(labels: Any) -> Tensor | None:
-    """Class indices as int64."""
+    """Class indices as int64, or None."""
     if labels is None:
         return None
     tensor = torch.as_tensor(labels)
@@ -269,7 +269,7 @@ def check_parts(z: Tensor) -> Tensor:
 
 
 def check_logits(logits: Tensor, *, start: int = 0) -> None:
-    """Refuse what cannot be the scores of a classifier; the first example is number `start` of its split."""
+    """Refuse scores that cannot be a classifier's logits; the first example is number `start` of its split."""
     if logits.ndim != 2:
         raise InvalidInput(f"logits have shape {tuple(logits.shape)}", hint="expected (N, K)")
     examples, classes = logits.shape

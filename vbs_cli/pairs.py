@@ -20,20 +20,20 @@ from vbs_cli.views import VIEWS
 
 T = TypeVar("T")
 AT = "@"  # between a method and a view
-USUAL = "patches"  # the view of a method that is named alone
+USUAL = "patches"  # the view of a method that is named without one
 ALL = "all"  # every pair that has a name of its own
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A method on a view."""
+    """A method and the view that it is applied to."""
 
     method: str
     view: str
 
     @property
     def name(self) -> str:
-        """What tables call it: `vbs`, `mc-dropout`, `vbs-ensemble`, or `bbq@draws` where people have no name for it."""
+        """Name in tables: `vbs`, `mc-dropout`, `vbs-ensemble`, or `bbq@draws` for a pair without a name of its own."""
         alone = self.method if self.view == USUAL else str(self)
         return VIEWS[self.view].names.get(self.method, alone)
 
@@ -69,26 +69,26 @@ def pair_names(names: Iterable[str], first: Iterable[str] = ()) -> tuple[str, ..
 
 
 def method_of(pair: Pair, options: Mapping[str, Any]) -> Method:
-    """Unfitted method of a pair: its options over those that the view has for it."""
+    """Unfitted method of a pair, with the given options over the view's defaults for it."""
     chosen = METHODS[pair.method]
     return chosen(**{**VIEWS[pair.view].defaults.get(pair.method, {}), **accepted(chosen, options)})
 
 
 def configured(chosen: type[T], name: str, settings: Settings) -> T:
-    """Network or view with its fields set: by options of its name, else by the setting of the same name."""
+    """Network or view with its fields set by the options under its name, else by the settings of the same names."""
     names = [field.name for field in fields(chosen)]  # type: ignore[arg-type]
     shared = {field: getattr(settings, field) for field in names if hasattr(settings, field)}
     return chosen(**{**shared, **accepted(chosen, settings.options.get(name, {}))})
 
 
 def accepted(chosen: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options that a method, network or view has a field for."""
+    """Options that a method, network or view has a field for."""
     names = {field.name for field in fields(chosen)}
     return {name: value for name, value in options.items() if name in names}
 
 
 def check_options(options: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse options of nothing that is known, also where the run does not use it, and values that make no sense."""
+    """Refuse unknown names, unknown options and invalid values, even for what the run does not use."""
     for name, values in options.items():
         owners: list[Any] = [registry[name] for registry in (NETWORKS, VIEWS) if name in registry]
         if not owners or name in known_pairs() or AT in name:

@@ -1,4 +1,4 @@
-"""How a stage tells what it is doing. This one is silent; the console's shows it."""
+"""Progress reports of a stage. The classes here are silent; those of `console` show them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from contextlib import contextmanager
 
 
 class Task:
-    """One piece of work of a known size."""
+    """Progress of one piece of work of a known size."""
 
     def advance(self, amount: float) -> None:
-        """Some of it is done."""
+        """Report that `amount` more is done."""
 
     def note(self, text: str) -> None:
-        """What it looks like now, e.g. the loss."""
+        """Report the present state in words, e.g. the loss."""
 
 
 class Progress:
-    """Words and bars."""
+    """Messages and progress of a stage, ignored here."""
 
     def say(self, text: str) -> None:
-        """A line for the user."""
+        """Show a line to the user."""
 
     def detail(self, text: str) -> None:
-        """A line for the curious (-v)."""
+        """Show a line if the user asked for details (-v)."""
 
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Task]:
-        """A piece of work; `total` is in the units that `advance` counts."""
+        """Report a piece of work for the duration of the block; `total` is in the units of `advance`."""
         yield Task()
 
     @contextmanager
     def side_by_side(self) -> Iterator[None]:
-        """Several tasks at once, which may begin and end in any order."""
+        """Allow several tasks at once in the block, which may begin and end in any order."""
         yield
 
     @contextmanager
     def whole(self, label: str, total: float) -> Iterator[None]:
-        """Everything until the end, in the same units as the tasks inside."""
+        """Report the progress of all tasks in the block together, in the units of those tasks."""
         yield
 
 

@@ -1,4 +1,4 @@
-"""The protocol of each dataset and profile, and how a run's settings come about from it."""
+"""Protocol of each dataset and profile, and the settings of a run made from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vbs_cli.data.given import DATASET, PROTOCOLS
 from vbs_cli.registry import unknown
 from vbs_cli.settings import Settings, override, read_toml
 
-IDENTITY = ("dataset", "profile")  # settings that another one starts from anew
+IDENTITY = ("dataset", "profile")  # if one of these changes, settings start from its protocol anew
 QUICK = "quick"  # the profile for a look on two CPU cores
 
 
@@ -26,13 +26,13 @@ def protocol(dataset: str, profile: str) -> Settings:
 
 
 def resolve(given: Mapping[str, Any], saved: Settings | None = None) -> Settings:
-    """`given` over what the run was made with, or over the profile where there is no run or it has another one."""
+    """Settings of a run: `given` over the saved ones, or, if none are saved or the identity differs, the protocol."""
     if saved is not None and all(given.get(name, getattr(saved, name)) == getattr(saved, name) for name in IDENTITY):
         return override(saved, given)
     return override(protocol(given.get("dataset", "radio"), given.get("profile", QUICK)), given)
 
 
 def from_toml(path: Path) -> Settings:
-    """Settings that a run has saved; one that an earlier version did not know has its protocol's value."""
+    """Settings that a run has saved; those that an earlier version lacked have the values of its protocol."""
     values = read_toml(path)
     return override(protocol(str(values.get("dataset")), str(values.get("profile"))), values)

@@ -1,4 +1,4 @@
-"""Names for things that can be chosen: datasets, noises, models, networks, views, methods, metrics, figures."""
+"""Registries of things chosen by name: datasets, noises, models, networks, views, methods, metrics, figures."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as in a sentence: `a`, `a and b`, `a, b and c`."""
+    """Join names as in a sentence: `a`, `a and b`, `a, b and c`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def load_submodules(package: str, path: Iterable[str], *groups: str) -> None:
     """Import every module of `package`, so that a new file registers what it holds by being there.
 
-    Then import the modules that installed packages name under these groups of entry points, so that a package of the
-    user's own can register without a change here.
+    Then import the modules that installed packages name under these groups of entry points, so that another
+    package can register things without a change here.
     """
     for module in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{module.name}")

@@ -1,4 +1,4 @@
-"""The same numbers on every machine and in every order: randomness from names, and work on one thread."""
+"""Reproducible numbers on every machine and in every order: randomness from names, and a fixed number of threads."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def generator(*names: object, device: torch.device | str = "cpu") -> torch.Gener
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Torch on so many threads for a while.
+    """Run torch on `count` threads for the duration of the block.
 
-    Where torch cuts a tensor to share it among threads shows in the last bit of sums and products, so that results
-    would depend on the number of cores. Small arrays gain little from threads, and on a busy machine wait for them.
+    How torch divides a tensor among threads affects the last bit of sums and products, so that results would depend
+    on the number of cores. Small arrays gain little from threads, and on a busy machine they wait for them.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(count)

@@ -34,8 +34,8 @@ class Settings:
     batch: int
     lr: float
     weight_decay: float
-    dropout: float  # of the MC-dropout model, after every ReLU
-    draws: int  # of MC-dropout at inference
+    dropout: float  # rate in the MC-dropout network, after every ReLU
+    draws: int  # passes of MC-dropout at inference
     kernel: int  # window of neighbouring patches that the spread is taken over
     methods: tuple[str, ...]
     noises: tuple[str, ...]
@@ -46,7 +46,7 @@ class Settings:
     select: str = "last"  # the weights that are evaluated: those of the last epoch, or of the best
     precision: str = "auto"  # of training: bfloat16 where a GPU has it; or float32, or bfloat16
     compile: bool = False  # train through torch.compile
-    threads: int = 1  # of one network on a CPU; networks run side by side
+    threads: int = 1  # of one network on a CPU; networks run in parallel
     weights: str = ""  # sha256 of the file of weights of a network that was trained elsewhere
     options: Options = field(default_factory=dict)  # of single methods, e.g. {"vbs": {"alpha": 1.0}}
 
@@ -66,7 +66,7 @@ class Settings:
 
     @property
     def given(self) -> bool:
-        """Whether the run is one of logits that the user has, so that there is no network."""
+        """Whether the run is on logits given by the user, so that there is no network."""
         return self.model == GIVEN
 
     def level_values(self) -> list[float]:
@@ -77,7 +77,7 @@ class Settings:
 def bounded(
     settings: Settings, name: str, *, at_least: float = -math.inf, above: float = -math.inf, below: float = math.inf
 ) -> None:
-    """A finite number within bounds, or an error that states them."""
+    """Refuse a setting that is not a finite number within bounds; the error states them."""
     value = getattr(settings, name)
     if math.isfinite(value) and value >= at_least and above < value < below:
         return
@@ -88,9 +88,9 @@ def bounded(
 
 
 PAPER_METHODS = ("conventional", "temperature", "vbs", "mc-dropout")
-GIVEN = "given"  # the model of a run of logits that the user has
+GIVEN = "given"  # the model of a run on logits given by the user
 
-# What the paper's protocols have in common; the file of each dataset says the rest.
+# Common settings of the paper's protocols; the module of each dataset has the rest.
 PAPER = Settings(
     dataset="",
     profile="paper",
@@ -114,7 +114,7 @@ PAPER = Settings(
 
 
 def given_settings(flags: Mapping[str, Any], config: Path | None = None) -> dict[str, Any]:
-    """What the user asked for, by precedence: flag, `VBS_*` variable, config file. A flag of None was not given."""
+    """Settings given by the user, by precedence: flag, `VBS_*` variable, config file. A flag of None was not given."""
     return {
         **(read_toml(config) if config else {}),
         **from_environment(os.environ),
@@ -123,7 +123,7 @@ def given_settings(flags: Mapping[str, Any], config: Path | None = None) -> dict
 
 
 def override(base: Settings, changes: Mapping[str, Any]) -> Settings:
-    """`base` with some values changed, each coerced to the type of the value that it replaces."""
+    """Settings like `base` with some values changed, each coerced to the type of the value that it replaces."""
     known = {f.name for f in fields(Settings)}
     for name in changes:
         if name not in known:
@@ -132,7 +132,7 @@ def override(base: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def coerce(name: str, current: Any, value: Any) -> Any:
-    """`value` as the type of `current`: text from the environment, lists from TOML."""
+    """Convert `value` to the type of `current`, from text of the environment or lists of TOML."""
     if isinstance(current, tuple):
         items = value.split(",") if isinstance(value, str) else list(value)
         return tuple(dict.fromkeys(str(item).strip() for item in items))
@@ -157,7 +157,7 @@ def truth(name: str, value: Any) -> bool:
 
 
 def assignments(texts: Iterable[str], flags: Mapping[str, Any]) -> dict[str, str]:
-    """`--set` NAME=VALUE as settings; a name that has a flag beside it is ambiguous."""
+    """Settings from `--set NAME=VALUE`; a name given twice, or by its own flag too, is refused."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = (word.strip() for word in text.partition("="))

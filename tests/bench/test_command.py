@@ -133,6 +133,6 @@ def test_bench_of_methods_needs_no_run_and_speaks_markdown(tmp_path, vbs, monkey
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     row = json.loads(vbs(tmp_path, "bench", "methods", "-q", "--json").out)["rows"][0]
-    assert set(row) == {"kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "apart"}
+    assert set(row) == {"kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "max_diff"}
     wrong = vbs(tmp_path, "bench", "method")
     assert (wrong.code, wrong.err) == (2, "error: unknown bench 'method'; did you mean 'methods'?\n")

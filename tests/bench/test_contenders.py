@@ -12,9 +12,10 @@ from vbs_cli.bench import Network
 from vbs_cli.bench.contenders import CONTENDERS, CONVENTIONAL, TEMPERATURE, VBS, Case, find_contender
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits, pool
-from vbs_cli.methods import METHODS, Method
-from vbs_cli.methods.averaging import PatchAveraging
+from vbs_cli.methods import Method
+from vbs_cli.methods.averaging import Averaging
 from vbs_cli.models.dropout import Dropout
+from vbs_cli.pairs import find_pair, method_of
 
 DRAWS, MEMBERS = 4, 3
 
@@ -42,14 +43,14 @@ def test_every_method_is_measured_in_both_variants_and_the_plain_prediction_firs
 @pytest.mark.parametrize("variant", ["paper", "vbs"])
 @pytest.mark.parametrize(
     ("name", "fitted"),
-    [("conventional", CONVENTIONAL), ("temperature", TEMPERATURE), ("vbs", VBS), ("naive", PatchAveraging())],
+    [("conventional", CONVENTIONAL), ("temperature", TEMPERATURE), ("vbs", VBS), ("naive", Averaging())],
 )
 @torch.inference_mode()
 def test_a_single_pass_predicts_what_the_method_makes_of_the_patches(
     network: Network, x: Tensor, tmp_path: Path, name: str, fitted: Method, variant: str
 ) -> None:
     record = Logits.from_patches(network.build(dropout=False)(x), kernel=network.kernel)
-    assert type(fitted) is METHODS[name]
+    assert type(fitted) is type(method_of(find_pair(name), {}))
     found = predicted(name, variant, network, tmp_path, x)
     torch.testing.assert_close(found, fitted.predict_proba(record), rtol=1e-5, atol=1e-6)
 
@@ -68,7 +69,7 @@ def test_members_predict_what_a_deep_ensemble_makes_of_them(
 ) -> None:
     logits = torch.stack([pool(network.build(dropout=False, seed=seed)(x)) for seed in range(MEMBERS)])
     assert not torch.allclose(logits[0], logits[1])
-    expected = METHODS["ensemble"]().predict_proba(Logits.from_members(logits))
+    expected = method_of(find_pair("ensemble"), {}).predict_proba(Logits.from_members(logits))
     found = predicted("ensemble", variant, network, tmp_path, x)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -91,7 +92,9 @@ def test_draws_at_once_are_those_of_torchs_own_dropout(network: Network, x: Tens
     found = find_contender("mc-dropout", "paper").predict(case, x)
     torch.manual_seed(3)
     members = pool(case.nets[0](torch.cat([x] * DRAWS))).view(DRAWS, len(x), network.classes)
-    torch.testing.assert_close(found, METHODS["mc-dropout"]().predict_proba(Logits.from_members(members)))
+    torch.testing.assert_close(
+        found, method_of(find_pair("mc-dropout"), {}).predict_proba(Logits.from_members(members))
+    )
 
 
 @torch.inference_mode()
@@ -114,7 +117,7 @@ def test_draws_in_turn_leave_the_dropouts_off(network: Network, x: Tensor, tmp_p
 
 
 def test_only_mc_dropout_runs_the_network_with_dropouts_and_only_an_ensemble_needs_several() -> None:
-    assert {contender.method for contender in CONTENDERS if contender.model == "dropout"} == {"mc-dropout"}
+    assert {contender.method for contender in CONTENDERS if contender.view == "draws"} == {"mc-dropout"}
     assert {contender.method for contender in CONTENDERS if contender.networks(7) == 7} == {"ensemble"}
 
 

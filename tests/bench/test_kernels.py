@@ -44,8 +44,8 @@ def test_the_formula_has_our_sigma_bar():
     assert kernels.furthest(kernels.sigma_bar(z, kernel=5), kernels.pool_then_std(z, 5)) < 1e-6
 
 
-def duel(needs, apart):
-    return Duel("sum", "2", "python", needs, lambda: 3.0, lambda: sum([1.0, 2.0]), apart)
+def duel(needs, max_diff):
+    return Duel("sum", "2", "python", needs, lambda: 3.0, lambda: sum([1.0, 2.0]), max_diff)
 
 
 def test_rows_tell_times_ratio_and_how_far_the_results_lie_apart():
@@ -53,17 +53,17 @@ def test_rows_tell_times_ratio_and_how_far_the_results_lie_apart():
     found = list(bench_kernels([duel("math", lambda a, b: abs(a - b))], advance=seen.append))
     assert seen == [1]
     row = found[0]
-    assert (row["kernel"], row["size"], row["rival"], row["apart"]) == ("sum", "2", "python", 0.0)
+    assert (row["kernel"], row["size"], row["rival"], row["max_diff"]) == ("sum", "2", "python", 0.0)
     assert row["ratio"] == pytest.approx(row["rival_ms"] / row["ours_ms"])
 
 
 def test_a_rival_that_is_not_installed_and_results_that_cannot_be_compared_are_shown_as_dashes():
     rows = list(bench_kernels([duel("no_such_module", kernels.unlike), duel("math", kernels.unlike)]))
     assert rows[0]["ratio"] is None
-    assert math.isnan(rows[1]["apart"])
+    assert math.isnan(rows[1]["max_diff"])
     lines = [dict(zip(KERNEL_COLUMNS, line, strict=True)) for line in kernel_lines(rows)]
     assert [line["ratio"] == "-" for line in lines] == [True, False]
-    assert [line["apart"] for line in lines] == ["-", "-"]
+    assert [line["max diff"] for line in lines] == ["-", "-"]
 
 
 def test_the_duels_have_the_sizes_of_the_papers_datasets():

@@ -36,7 +36,7 @@ def test_each_duel_tells_its_size_and_rival(duels):
 def test_rivals_make_the_same_images(duels, kernel, most):
     duel = duels[kernel]
     for _ in range(2):  # with the draws made, then with the draws kept
-        assert duel.apart(duel.ours(), duel.theirs()) <= most
+        assert duel.max_diff(duel.ours(), duel.theirs()) <= most
 
 
 def test_the_share_apart_counts_pixels_and_not_channels():
@@ -49,4 +49,4 @@ def test_the_share_apart_counts_pixels_and_not_channels():
 
 def test_rows_are_those_of_the_kernels_bench(duels):
     rows = list(bench_kernels([duels["gaussian noise, a further level"]]))
-    assert list(rows[0]) == ["kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "apart"]
+    assert list(rows[0]) == ["kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "max_diff"]

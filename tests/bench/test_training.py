@@ -15,11 +15,11 @@ from vbs_cli.bench import Network, training
 from vbs_cli.bench.training import Lesson, Ours, Plain, bench_training, losses_apart, with_torch_dropout
 from vbs_cli.errors import VbsError
 from vbs_cli.models.dropout import Dropout
+from vbs_cli.protocols import protocol
 from vbs_cli.report.costs import KERNEL_COLUMNS
-from vbs_cli.settings import protocol
 from vbs_cli.stages import bench as bench_stage
 
-COLUMNS = ["kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "apart"]
+COLUMNS = ["kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "max_diff"]
 NETWORKS = {
     "conv1d-radio": Network("conv1d-radio", (2, 400), classes=5, width=8, dropout=0.5, kernel=3),
     "conv1d-speech": Network("conv1d-speech", (1, 1280), classes=5, width=8, dropout=0.5, kernel=3),
@@ -88,7 +88,7 @@ def test_rows_are_those_of_the_kernels_bench_with_the_speed_of_both(few_repeats)
     ours, theirs = re.fullmatch(r"([\d,]+) and ([\d,]+) examples/s", row["size"]).groups()
     for speed, time in ((ours, row["ours_ms"]), (theirs, row["rival_ms"])):
         assert int(speed.replace(",", "")) == round(1e3 * 18 / time)
-    assert row["apart"] < 1e-3
+    assert row["max_diff"] < 1e-3
     assert torch.get_num_threads() == before
 
 

@@ -67,7 +67,7 @@ def test_an_interrupted_preparation_leaves_the_old_data_in_place(workplace):
 
 def test_examples_that_are_lost_on_the_way_are_an_error(tmp_path):
     counts = {**COUNTS, "train": COUNTS["train"] + 1}
-    with pytest.raises(VbsError, match="1 examples of radio are neither there nor known to be left out"):
+    with pytest.raises(VbsError, match="1 examples of radio are missing and not counted as left out"):
         prepare(tmp_path, "radio", replace(small_preparation(), counts=counts))
     assert not (tmp_path / "radio").exists()
 

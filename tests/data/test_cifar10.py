@@ -1,61 +1,17 @@
 """CIFAR-10 from its official archives and from images, none of which is ever unpickled."""
 
-import os
 import pickle
-import struct
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.data.making import noise, prepared, write_image, write_images
+from tests.fixtures.cifar10 import COUNT, FILES, NAMES, check_is_content, content, packed, python2, write_python2
+from tests.fixtures.datasets import noise, prepared, write_image, write_images
+from tests.fixtures.malice import Malice
 from vbs_cli.data import DATASETS, Request, open_dataset
 from vbs_cli.data.cifar10 import drawn
 from vbs_cli.errors import VbsError
-
-REAL = Path(__file__).parents[3] / "shared/data/cifar10-images.tar.xz"
-NAMES = ["plane", "car", "bird"]  # not in the order of the alphabet
-COUNT = 6  # images in each of six files
-FILES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-
-
-def content(number: int) -> tuple[np.ndarray, list[int]]:
-    rows = np.random.default_rng(number).integers(0, 256, (COUNT, 3072), dtype=np.uint8)
-    return rows, [(number + place) % 3 for place in range(COUNT)]
-
-
-def short(text: str) -> bytes:
-    """A short string as Python 2 pickles it."""
-    return b"U" + bytes([len(text)]) + text.encode("latin-1")
-
-
-def numbers(values) -> bytes:
-    return b"](" + b"".join(b"K" + bytes([value]) for value in values) + b"e"
-
-
-def python2(rows: np.ndarray, labels, *, column_major: bool = False) -> bytes:
-    """A batch byte by byte as cPickle of Python 2 wrote it by protocol 2."""
-    raw = rows.tobytes("F" if column_major else "C")
-    array = (
-        b"cnumpy.core.multiarray\n_reconstruct\nq\x07cnumpy\nndarray\nq\x08K\x00\x85q\tU\x01b\x87Rq\n"
-        + b"(K\x01K" + bytes([len(rows)]) + b"M\x00\x0c\x86cnumpy\ndtype\nq\x0bU\x02u1K\x00K\x01\x87Rq\x0c"
-        + b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-        + (b"\x88" if column_major else b"\x89") + b"T" + struct.pack("<i", len(raw)) + raw + b"tb"
-    )  # fmt: skip
-    head = b"\x80\x02}q\x01(" + short("batch_label") + short("training batch 1 of 5")
-    filenames = short("filenames") + b"](" + short("a.png") + short("b.png") + b"e"
-    return head + short("labels") + numbers(labels) + short("data") + array + filenames + b"u."
-
-
-def write_python2(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for number, name in enumerate(FILES):
-        (folder / name).write_bytes(python2(*content(number)))
-    names = b"](" + b"".join(map(short, NAMES)) + b"e"
-    (folder / "batches.meta").write_bytes(
-        b"\x80\x02}q\x01(" + short("num_cases_per_batch") + b"M\x10'" + short("label_names") + names + b"u."
-    )
 
 
 def write_python3(folder: Path, protocol: int) -> None:
@@ -84,30 +40,6 @@ WRITERS = {
 }
 
 
-def packed(folder: Path, archive: Path) -> Path:
-    with tarfile.open(archive, "w:gz") as tar:
-        tar.add(folder, arcname=folder.name)
-    return archive
-
-
-def check_is_content(data) -> None:
-    """Every example is where its name says, and validation is a fifth of training."""
-    rows = [content(number) for number in range(6)]
-    assert data.class_names == tuple(NAMES)
-    assert data.counts == {"train": 24, "val": 6, "test": 6}
-    for split in ("train", "val", "test"):
-        read, ids = data.split(split), data.ids(split)
-        assert ids == sorted(ids)
-        for place, (part, number) in enumerate(name.split("-") for name in ids):
-            batch, row = (5, int(number)) if part == "test" else divmod(int(number), COUNT)
-            expected = rows[batch][0][row].reshape(3, 32, 32)
-            assert np.array_equal(read.x[place], expected)
-            assert read.y[place] == rows[batch][1][row]
-        assert read.x.dtype == np.uint8
-    assert data.ids("train")[0].startswith("train-000")
-    assert {*data.ids("train"), *data.ids("val")} == {f"train-{place:05d}" for place in range(30)}
-
-
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("as_archive", [True, False])
 def test_official_files_are_read_from_archives_and_folders(tmp_path, writer, as_archive):
@@ -130,14 +62,6 @@ def test_the_split_is_fixed_and_takes_a_fifth():
     assert (len(first["train"]), len(first["val"])) == (800, 200)
     assert sorted([*first["train"], *first["val"]]) == list(range(1000))
     assert (np.diff(first["val"]) > 0).all()
-
-
-class Malice:
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.target),)
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
@@ -237,9 +161,9 @@ def test_the_recipe_tells_archives_apart_without_opening_them(tmp_path):
     assert recipe(Request()) != recipe(Request(skip_bad=True))
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the real images are not here")
-def test_all_of_cifar10_as_images(tmp_path):
-    data = prepared(tmp_path, "cifar10", REAL)
+@pytest.mark.outside_data("cifar10-images.tar.xz")
+def test_all_of_cifar10_as_images(tmp_path, outside_data):
+    data = prepared(tmp_path, "cifar10", outside_data)
     assert data.counts == {"train": 40_000, "val": 10_000, "test": 10_000}
     assert data.class_names[:3] == ("airplane", "automobile", "bird")
     assert (data.classes, data.shape) == (10, (3, 32, 32))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.server import Fault, serving
+from tests.fixtures.server import Fault, serving
 from vbs_cli.data import fetch as module
 from vbs_cli.data.fetch import Failure, Remote, fetch, fetch_drive_folder, redirected
 from vbs_cli.errors import DamagedArtifact, VbsError
@@ -333,14 +333,6 @@ def test_requests_and_gdown_are_imported_only_when_needed():
         for node in at_once
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
     }
-
-
-@pytest.fixture
-def offline(monkeypatch):
-    """No way out of this machine, on any machine."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-        monkeypatch.setenv(name.lower(), "http://127.0.0.1:9")
 
 
 def test_a_drive_folder_already_there_needs_no_network(offline, tmp_path):

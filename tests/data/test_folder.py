@@ -9,7 +9,7 @@ import soundfile
 import torch
 from safetensors.torch import save_file
 
-from tests.data.making import noise, prepared, write_image, write_images
+from tests.fixtures.datasets import noise, prepared, write_image, write_images
 from vbs_cli.data import DATASETS, Request, open_dataset
 from vbs_cli.errors import InvalidInput, NotFinite, VbsError
 

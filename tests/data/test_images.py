@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.making import noise, write_image
+from tests.fixtures.datasets import noise, write_image
 from vbs_cli.data import images
 from vbs_cli.data.images import BadImage, Reading, read_pixels
 from vbs_cli.data.preparation import Example

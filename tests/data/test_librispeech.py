@@ -2,37 +2,16 @@
 
 import tarfile
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
 
+from tests.fixtures.datasets import corpus
 from vbs_cli.data import DATASETS, Request, Workspace, prepare
 from vbs_cli.data.librispeech import LISTS, make_lists, official_list
 from vbs_cli.errors import VbsError
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-SUBSET = SHARED / "librispeech-subset.tar"
-
-
-def corpus(folder, *, seconds=1.5, lists=True):
-    """Three speakers with six utterances each, the last two of them for validation and test."""
-    rng = np.random.default_rng(0)
-    names = {"train": [], "test": []}
-    for speaker in ("84", "9", "710"):
-        for utterance in range(6):
-            name = f"{speaker}-12-{utterance:04}"
-            path = folder / "LibriSpeech" / "dev-clean" / speaker / "12" / f"{name}.flac"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            soundfile.write(path, rng.integers(-999, 999, round(seconds * 16_000), dtype=np.int16), 16_000)
-            names["train" if utterance < 4 else "test"].append(name)
-    if lists:
-        (folder / "lists").mkdir()
-        for name, ids in zip(LISTS, names.values(), strict=True):
-            (folder / "lists" / name).write_text("\n".join(ids))  # without a newline at the end, as the official ones
-    return folder
 
 
 def made(tmp_path, origin, **request):
@@ -52,10 +31,10 @@ def test_the_official_lists_have_251_speakers_and_the_sizes_of_the_paper():
         assert len({name.split("-")[0] for name in names}) == 251
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the lists are not here")
-def test_the_lists_that_come_with_the_package_are_the_official_ones():
+@pytest.mark.outside_data("librispeech100-split")
+def test_the_lists_that_come_with_the_package_are_the_official_ones(outside_data):
     for name in LISTS:
-        assert official_list(name) == (SHARED / "librispeech100-split" / name).read_text().split()
+        assert official_list(name) == (outside_data / name).read_text().split()
 
 
 def test_the_test_list_is_halved_speaker_by_speaker():
@@ -149,9 +128,9 @@ def test_utterances_shorter_than_the_crop_are_left_out_and_counted(tmp_path):
     assert data.counts["train"] == 11
 
 
-@pytest.mark.skipif(not SUBSET.is_file(), reason="real speech is not here")
-def test_real_speech(tmp_path):
-    data = made(tmp_path, SUBSET)
+@pytest.mark.outside_data("librispeech-subset.tar")
+def test_real_speech(tmp_path, outside_data):
+    data = made(tmp_path, outside_data)
     assert data.counts == {"train": 800, "val": 100, "test": 100}
     assert data.classes == 40
     assert data.left_out == {}

@@ -66,7 +66,7 @@ def test_what_is_left_out_is_counted_and_nothing_else_may_be_missing(tmp_path):
     data = prepare(tmp_path, "librispeech", sound_preparation(counts=more, batches=some_short, left_out=left_out))
     assert data.left_out == {"listed, but not there": 5, "shorter than the crop": 2}
     assert data.counts["train"] == 6
-    with pytest.raises(VbsError, match="2 examples of librispeech are neither there"):
+    with pytest.raises(VbsError, match="2 examples of librispeech are missing and not counted"):
         prepare(tmp_path, "librispeech", sound_preparation(counts=more))
 
 

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.fixtures.datasets import SAMPLES, captures
 from vbs_cli.data import DATASETS, Request, Workspace, open_dataset, prepare, radio, radio_sim
-from vbs_cli.data.radio import FILES
 from vbs_cli.errors import InvalidInput, NotFinite, VbsError
-
-CAPTURES = Path(__file__).parents[3] / "shared" / "data" / "radio-captures"
-SAMPLES = 520
 
 
 @contextmanager
@@ -23,17 +20,6 @@ def opened(folder, **request):
     work = Workspace(folder / "downloads", folder / "scratch")
     with DATASETS["radio"].open(Request(**request), work) as preparation:
         yield preparation
-
-
-def captures(folder, *, dtype=torch.float32, devices=(0, 1, 2), sizes=(12, 6, 6)):
-    """Small files in the authors' layout."""
-    rng = torch.Generator().manual_seed(0)
-    folder.mkdir()
-    for (x_name, y_name), size in zip(FILES.values(), sizes, strict=True):
-        x = torch.randint(-100, 100, (size, 2, SAMPLES), generator=rng)
-        torch.save(x.to(dtype), folder / x_name)
-        torch.save(torch.tensor(devices).repeat(size)[:size], folder / y_name)
-    return folder
 
 
 def made(tmp_path, origin):
@@ -166,9 +152,9 @@ def test_a_missing_file_is_named_with_those_that_belong_there(tmp_path):
         made(tmp_path, folder)
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="real captures are not here")
-def test_real_captures(tmp_path):
-    data = made(tmp_path, CAPTURES)
+@pytest.mark.outside_data("radio-captures")
+def test_real_captures(tmp_path, outside_data):
+    data = made(tmp_path, outside_data)
     assert data.counts == {"train": 6115, "val": 1078, "test": 1739}
     assert data.classes == 20
     x = data.split("test").inputs(slice(0, 100))

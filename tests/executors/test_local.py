@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stages.helpers import wait_for
+from tests.fixtures.jobs import wait_for
 from vbs_cli.executors import Local, Outcome
 from vbs_cli.executors.base import attend, cause_of_death, parsed
 

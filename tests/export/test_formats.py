@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.views.test_fast import trained
+from tests.fixtures.networks import trained
 from vbs_cli import Conventional, TemperatureScaling, VarianceSmoothing
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.export import FORMATS

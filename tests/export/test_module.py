@@ -4,13 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from tests.views.test_fast import trained
-from vbs_cli import Conventional, EnsembleSmoothing, Logits, PatchAveraging, TemperatureScaling, VarianceSmoothing
+from tests.fixtures.networks import trained
+from vbs_cli import Averaging, Conventional, Logits, TemperatureScaling, VarianceSmoothing
 from vbs_cli.errors import InvalidInput
 from vbs_cli.export.module import OUTPUTS, Calibrated, calibrated, why_not
-from vbs_cli.logits import SPREADS
+from vbs_cli.logits import SPREADS, spreads_named
 from vbs_cli.methods import METHODS
 from vbs_cli.methods.variance import MAPS
+from vbs_cli.views import VIEWS
 from vbs_cli.views.fast import Rows
 
 SIGNAL, IMAGE = (5, 4, 40), (5, 4, 6, 7)  # patch logits of five inputs
@@ -35,7 +36,7 @@ def outputs_of(method, z, kernel):
 def test_it_gives_what_smoothing_gives_of_the_patches(shape, kernel, spread, curve):
     method = VarianceSmoothing(alpha=1.3, beta=-0.1, spread=spread, map=curve)
     z = patches(shape, scale=1.5)
-    record = Logits.from_patches(z, kernel=kernel, spreads=method.spreads)
+    record = Logits.from_patches(z, kernel=kernel, spreads=spreads_named(method.reads))
     found = outputs_of(method, z, kernel)
     for name, expected in (
         ("probabilities", method.predict_proba(record)),
@@ -119,13 +120,22 @@ def test_a_window_without_a_spread_is_refused():
     [
         (VarianceSmoothing(), "beta is still the rule 'mean\\+0.5'"),
         (TemperatureScaling(), "temperature scaling is not fitted"),
-        (EnsembleSmoothing(beta=0.0), "the networks of all seeds"),
-        (PatchAveraging(), "more than divide the logits by a temperature"),
+        (TemperatureScaling(value=2.0, average="softmax"), "divides the mean softmax; average the logits"),
+        (Averaging(), "more than divide the logits by a temperature"),
     ],
 )
 def test_what_is_not_fitted_or_needs_more_than_one_pass_is_refused(method, said):
     with pytest.raises(InvalidInput, match=said):
         Calibrated(nn.Identity(), method, kernel=1)
+
+
+@pytest.mark.parametrize(
+    ("view", "why"),
+    [("members", "the networks of all seeds"), ("draws", "several passes"), ("augmentations", "a pass")],
+)
+def test_views_that_need_more_than_one_pass_of_one_network_say_so(view, why):
+    assert why in VIEWS[view].not_one_pass
+    assert not VIEWS["patches"].not_one_pass
 
 
 def test_three_of_the_methods_can_be_one_module():

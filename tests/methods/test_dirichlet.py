@@ -13,7 +13,7 @@ from vbs_cli import Logits, score
 from vbs_cli.errors import InvalidInput
 from vbs_cli.methods import convex
 from vbs_cli.methods.convex import LARGEST, Problem
-from vbs_cli.methods.dirichlet import GRID, DirichletCalibration
+from vbs_cli.methods.dirichlet import GRID, HELD_OUT, DirichletCalibration
 from vbs_cli.methods.vector import VectorScaling
 
 
@@ -172,13 +172,16 @@ def test_a_search_that_goes_astray_leaves_the_network_as_it_is(monkeypatch):
         torch.testing.assert_close(fitted.predict_proba(record), record.logits.softmax(1), atol=1e-15, rtol=0)
 
 
-def test_a_class_without_labels_is_made_unlikely_and_the_fit_says_that_it_has_no_end():
+@pytest.mark.parametrize(("odir", "share"), [(1.0, 1e-3), (HELD_OUT, 5e-3)])
+def test_a_class_without_labels_is_made_unlikely_and_the_fit_says_that_it_has_no_end(odir, share):
+    """Heavy penalties leave it a little more; which weight is chosen is a near tie that depends on the machine."""
     record = overconfident()
     some = record.labels != 2
     partial = Logits.from_logits(record.logits[some], labels=record.labels[some])
-    fitted = DirichletCalibration().fit(partial)
+    assert partial.logits.softmax(1)[:, 2].mean() > 10 * share
+    fitted = DirichletCalibration(odir=odir).fit(partial)
     assert fitted.converged is False
-    assert fitted.predict_proba(partial)[:, 2].mean() < 1e-3
+    assert fitted.predict_proba(partial)[:, 2].mean() < share
     assert numbers(fitted)[0].abs().max() <= 2 * LARGEST
 
 

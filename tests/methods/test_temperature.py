@@ -10,17 +10,15 @@ from probmetrics.calibrators import TemperatureScalingCalibrator
 from probmetrics.distributions import CategoricalLogits
 from scipy.optimize import minimize_scalar
 
-from vbs_cli import Logits, TemperatureEnsemble, TemperatureScaling
+from tests.methods.samples import overconfident
+from vbs_cli import Logits, TemperatureScaling
 from vbs_cli.errors import InvalidInput
 from vbs_cli.methods.temperature import COLDEST, HOTTEST
 
 
-def noisy_logits(n=2000, k=7, factor=3.0, seed=0):
-    """Logits whose labels were drawn from their softmax, then multiplied: the best temperature is near `factor`."""
-    rng = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(n, k, generator=rng, dtype=torch.float64)
-    labels = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
-    return Logits.from_logits(factor * logits, labels=labels)
+def noisy_logits(n=2000, k=7, **options):
+    """Logits whose best temperature is near `factor`."""
+    return overconfident(n, k, **options)
 
 
 def nll(record, t):
@@ -70,6 +68,18 @@ def test_an_unknown_solver_is_refused():
         TemperatureScaling(solver="sgd")
 
 
+def test_an_unknown_average_is_refused():
+    with pytest.raises(InvalidInput, match="unknown average 'probabilities'; known: logits, softmax"):
+        TemperatureScaling(average="probabilities")
+
+
+def test_what_is_averaged_before_the_division_is_read_of_the_record():
+    assert TemperatureScaling().reads == ()
+    assert TemperatureScaling(average="softmax").reads == ("mean_softmax",)
+    with pytest.raises(InvalidInput, match="no sub-predictions"):
+        TemperatureScaling(average="softmax").fit(noisy_logits(n=20))
+
+
 def test_constant_logits_have_no_temperature_to_find():
     fitted = TemperatureScaling().fit(Logits.from_logits(torch.full((6, 3), 2.0), labels=[0, 1, 2, 0, 1, 2]))
     assert (fitted.value, fitted.converged) == (1.0, True)
@@ -90,7 +100,7 @@ def test_a_tempered_ensemble_keeps_the_class_of_the_averaged_prediction():
     averaged = members.softmax(2).double().mean(0)
     labels = torch.multinomial((averaged.log() / 2).softmax(1), 1, generator=rng).squeeze(1)
     ensemble = Logits.from_members(members, labels=labels)
-    fitted = TemperatureEnsemble().fit(ensemble)
+    fitted = TemperatureScaling(average="softmax").fit(ensemble)
     assert torch.equal(fitted.predict_proba(ensemble).argmax(1), averaged.argmax(1))
     assert not torch.equal(averaged.argmax(1), ensemble.logits.argmax(1))
     expected = minimize_scalar(

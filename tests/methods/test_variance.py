@@ -111,7 +111,7 @@ def test_unknown_options_are_answered_with_the_nearest(options):
 
 def test_a_record_without_the_spread_says_how_to_get_it():
     method = VarianceSmoothing(spread="softmax")
-    assert method.spreads == ("softmax",)
+    assert method.reads == ("sigma_softmax",)
     with pytest.raises(InvalidInput, match=r"no spread of softmax; make it with .*spreads=\('softmax',\)"):
         method.fit(record())
 

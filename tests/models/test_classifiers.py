@@ -31,7 +31,7 @@ def images(count=2):
 @functools.cache
 def built(name, dropout, seed):
     return initialised(
-        lambda: build_model(name, shape=SHAPE, classes=10, width=32, dropout=dropout), seed=seed, role="test"
+        lambda: build_model(name, shape=SHAPE, classes=10, width=32, dropout=dropout), seed=seed, name="test"
     )
 
 

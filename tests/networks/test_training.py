@@ -21,15 +21,15 @@ def splits(made):
     return data.split("train"), data.split("val")
 
 
-def network(role):
-    dropout = 0.5 if role == "dropout" else 0.0
+def network(name):
+    dropout = 0.5 if name == "dropout" else 0.0
     return initialised(
-        lambda: build_model("conv1d-radio", shape=(2, 200), classes=4, width=6, dropout=dropout), seed=0, role=role
+        lambda: build_model("conv1d-radio", shape=(2, 200), classes=4, width=6, dropout=dropout), seed=0, name=name
     )
 
 
-def start(splits, role="conventional", *, seed=0, epochs=3, resume=None, lr=SMALL.lr):
-    return train(network(role), *splits, Schedule(epochs, batch=32, lr=lr), seed=seed, role=role, resume=resume)
+def start(splits, name="conventional", *, seed=0, epochs=3, resume=None, lr=SMALL.lr):
+    return train(network(name), *splits, Schedule(epochs, batch=32, lr=lr), seed=seed, name=name, resume=resume)
 
 
 def equal(a, b):
@@ -43,12 +43,12 @@ def test_the_loss_falls_and_accuracy_beats_chance(splits):
     assert [epoch.epoch for epoch in last.history] == list(range(1, 13))
 
 
-@pytest.mark.parametrize("role", ["conventional", "dropout"])
-def test_a_resumed_training_ends_with_the_same_bits(splits, role):
-    *_, whole = start(splits, role)
-    (first,) = islice(start(splits, role), 1)
+@pytest.mark.parametrize("name", ["conventional", "dropout"])
+def test_a_resumed_training_ends_with_the_same_bits(splits, name):
+    *_, whole = start(splits, name)
+    (first,) = islice(start(splits, name), 1)
     saved = checkpoint_from(checkpoint_bytes(first))
-    *_, resumed = start(splits, role, resume=saved)
+    *_, resumed = start(splits, name, resume=saved)
     assert equal(whole.weights, resumed.weights)
     assert equal(whole.optimizer, resumed.optimizer)
     assert [e.loss for e in whole.history] == [e.loss for e in resumed.history]
@@ -66,7 +66,7 @@ def test_another_seed_gives_other_weights_and_the_global_state_does_not_matter(s
 
 def test_first_weights_differ_between_seeds_and_leave_the_global_state_alone():
     before = torch.random.get_rng_state()
-    a, b = (initialised(lambda: nn.Linear(3, 3), seed=s, role="conventional") for s in (0, 1))
+    a, b = (initialised(lambda: nn.Linear(3, 3), seed=s, name="conventional") for s in (0, 1))
     assert not torch.equal(a.weight, b.weight)
     assert torch.equal(before, torch.random.get_rng_state())
 
@@ -99,12 +99,12 @@ def test_networks_for_images_resume_to_the_same_bits_though_their_channels_lie_l
 
     def begin(resume=None):
         model = initialised(
-            lambda: build_model(name, shape=(3, size, size), classes=2, width=12, dropout=dropout), seed=0, role="x"
+            lambda: build_model(name, shape=(3, size, size), classes=2, width=12, dropout=dropout), seed=0, name="x"
         )
         data, val = pictures(24, 0), pictures(8, 1)
         if size == 64:
             data, val = (replace(split, x=split.x.repeat(4, 2).repeat(4, 3)) for split in (data, val))
-        return train(model, data, val, Schedule(2, batch=8, lr=1e-3), seed=0, role="x", resume=resume)
+        return train(model, data, val, Schedule(2, batch=8, lr=1e-3), seed=0, name="x", resume=resume)
 
     first, whole = begin()
     (resumed,) = begin(checkpoint_from(checkpoint_bytes(first)))
@@ -126,7 +126,7 @@ def test_the_best_weights_are_those_of_the_lowest_validation_loss(splits):
 
 def test_mixed_precision_learns_the_same_thing(splits):
     full, mixed = (
-        list(train(network("conventional"), *splits, Schedule(6, 32, SMALL.lr, precision=p), seed=0, role="x"))[-1]
+        list(train(network("conventional"), *splits, Schedule(6, 32, SMALL.lr, precision=p), seed=0, name="x"))[-1]
         for p in ("float32", "bfloat16")
     )
     assert all(value.dtype != torch.bfloat16 for value in mixed.weights.values())
@@ -134,14 +134,14 @@ def test_mixed_precision_learns_the_same_thing(splits):
     assert mixed.history[-1].loss == pytest.approx(full.history[-1].loss, rel=0.1)
 
 
-@pytest.mark.parametrize("role", ["conventional", "dropout"])
-def test_a_compiled_network_is_trained_to_the_same_weights(splits, role, monkeypatch):
+@pytest.mark.parametrize("name", ["conventional", "dropout"])
+def test_a_compiled_network_is_trained_to_the_same_weights(splits, name, monkeypatch):
     real = torch.compile
     calls = []
     # the compiler itself takes half a minute; what matters here is what it is given
     monkeypatch.setattr(torch, "compile", lambda model: calls.append(model) or real(model, backend="eager"))
     plain, compiled = (
-        list(train(network(role), *splits, Schedule(1, 32, SMALL.lr, compile=c), seed=0, role=role))[-1]
+        list(train(network(name), *splits, Schedule(1, 32, SMALL.lr, compile=c), seed=0, name=name))[-1]
         for c in (False, True)
     )
     assert len(calls) == 1
@@ -150,10 +150,10 @@ def test_a_compiled_network_is_trained_to_the_same_weights(splits, role, monkeyp
 
 def test_layers_that_draw_numbers_of_their_own_are_repeatable_too(splits):
     def noisy():
-        return initialised(lambda: nn.Sequential(nn.Conv1d(2, 4, 9), nn.Dropout(0.5)), seed=0, role="x")
+        return initialised(lambda: nn.Sequential(nn.Conv1d(2, 4, 9), nn.Dropout(0.5)), seed=0, name="x")
 
     torch.manual_seed(3)
-    a, b = (list(train(noisy(), *splits, Schedule(2, 32, 1e-2), seed=0, role="x"))[-1] for _ in range(2))
+    a, b = (list(train(noisy(), *splits, Schedule(2, 32, 1e-2), seed=0, name="x"))[-1] for _ in range(2))
     assert equal(a.weights, b.weights)
 
 
@@ -171,7 +171,7 @@ def test_progress_within_an_epoch_is_told(splits):
     seen, examples = [], []
     schedule = Schedule(2, 2, SMALL.lr)
     *_, last = train(
-        network("conventional"), *splits, schedule, seed=0, role="x", advance=examples.append, watch=seen.append
+        network("conventional"), *splits, schedule, seed=0, name="x", advance=examples.append, watch=seen.append
     )
     assert sum(examples) == 2 * len(splits[0])
     assert [sight.epoch for sight in seen] == [1, 1, 1, 2, 2, 2]  # 48 steps each: after 20, 40 and the last

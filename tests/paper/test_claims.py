@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from tests.fixtures.tables import MakeTables
 from vbs_cli.paper.claims import Claim, claims
 from vbs_cli.plots import Tables
 
-MakeTables = Callable[..., Tables]
 DATASETS = ("radio", "librispeech", "cifar10", "folder")
 FITTED = {"0": {"temperature": {"value": 0.95}}, "1": {"temperature": {"value": 0.97}}, "-1": {}}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +10,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from tests.fixtures.tables import MakeTables
 from tests.plots.test_figures import footer, legend_labels
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables
 from vbs_cli.plots.base import settle
 from vbs_cli.plots.cost import TIMES
 from vbs_cli.plots.style import METHODS
-
-MakeTables = Callable[..., Tables]
 
 
 def markers(ax: Axes, method: str) -> list[Line2D]:

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
+from tests.fixtures.tables import MakeTables
 from tests.plots.test_figures import footer, legend_labels, line
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables, save
 from vbs_cli.plots.base import settle
 from vbs_cli.plots.style import METHODS
 
-MakeTables = Callable[..., Tables]
 MakeStudy = Callable[..., Tables]
 NAMES = ("ensemble", "vbs-ensemble")
 QUANTITIES = ("accuracy", "kl_uniform", "ece", "brier")

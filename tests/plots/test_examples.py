@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +9,12 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
+from tests.fixtures.tables import MakeTables
 from tests.plots.test_figures import footer, legend_labels
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables, save
 from vbs_cli.plots.base import settle
 
-MakeTables = Callable[..., Tables]
 SHAPES = [(3, 8, 8), (1, 8, 12), (1, 20480), (2, 1580), (2, 64), (5, 400)]
 
 

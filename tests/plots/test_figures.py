@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +12,13 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tests.fixtures.tables import MakeTables
 from vbs_cli.errors import InvalidInput, MissingArtifact, UnknownName
 from vbs_cli.plots import FIGURES, READS, Tables, save
 from vbs_cli.plots.base import settle
 from vbs_cli.plots.canvas import columns_that_fit
 from vbs_cli.plots.style import METHODS, method_style, noise_style
 
-MakeTables = Callable[..., Tables]
 NAMES = (
     *("reliability", "reliability-methods", "risk-coverage", "shift", "shift-scores", "sigma", "training"),
     *("cost", "examples"),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.fixtures.tables import MakeTables
 from tests.plots.test_figures import footer, legend_labels, line
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables
 from vbs_cli.plots.style import METHODS
-
-MakeTables = Callable[..., Tables]
 
 
 def test_a_panel_per_condition_stands_clean_first(make_tables: MakeTables) -> None:

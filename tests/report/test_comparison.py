@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.fixtures.tables import MakeTables
 from tests.report.test_page import EVIL, Page
 from vbs_cli.plots import FIGURES, Tables
 from vbs_cli.report.comparison import best_place, render_comparison
 from vbs_cli.report.page import ReportData
-
-MakeTables = Callable[..., Tables]
 
 
 def data_of(tables: Tables, **more: object) -> ReportData:

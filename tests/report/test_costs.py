@@ -61,9 +61,9 @@ def test_where_two_ways_to_measure_memory_disagree_it_is_said(costs: list[dict[A
 
 
 def test_a_latex_table_escapes_its_signs_and_sets_numbers_to_the_right() -> None:
-    table = latex_table(["name", "a_b"], [["50 % & more", "1 ± 2"], ["x\\y", "-3"]])
+    table = latex_table(["Δ vs vbs", "a_b"], [["50 % & more", "1 ± 2"], ["x\\y", "-3"]])
     assert table.splitlines()[0] == r"\begin{tabular}{lr}"
-    assert r"name & a\_b \\" in table
+    assert r"$\Delta$ vs vbs & a\_b \\" in table
     assert r"50 \% \& more & 1 $\pm$ 2 \\" in table
     assert r"x\textbackslash{}y & -3 \\" in table
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 
+from tests.fixtures.tables import MakeTables
 from vbs_cli.files import told_size
 from vbs_cli.paper.claims import claims
-from vbs_cli.plots import FIGURES, Tables
+from vbs_cli.plots import FIGURES
 from vbs_cli.report.page import ReportData, flat, render
 
-MakeTables = Callable[..., Tables]
 EVIL = "<script>alert(1)</script>"
 
 

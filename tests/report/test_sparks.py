@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pandas as pd
 import pytest
 
+from tests.fixtures.tables import MakeTables
 from vbs_cli.console import SIGNS, spelled
-from vbs_cli.plots import Tables
 from vbs_cli.report.sparks import (
     BARS,
     CALIBRATED,
@@ -20,8 +19,6 @@ from vbs_cli.report.sparks import (
     spark,
     thinned,
 )
-
-MakeTables = Callable[..., Tables]
 
 
 def curve(cell: str) -> str:
@@ -130,4 +127,5 @@ def test_an_encoding_that_lacks_one_bar_gets_other_signs_for_all() -> None:
     assert spelled(f"{BARS} ± →", "utf-8") == f"{BARS} ± →"
     assert spelled(f"{BARS} ± →", "ascii") == ".:-=+*#@ +- ->"
     assert spelled(f"{BARS} ± →", "latin-1") == ".:-=+*#@ ± ->"
+    assert [spelled("Δ vs vbs", name) for name in ("utf-8", "latin-1")] == ["Δ vs vbs", "diff vs vbs"]
     assert spelled(f"{BARS} ±", "cp437") == ".:-=+*#@ ±"  # it has some of the bars

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
 
 import pandas as pd
 import pytest
 
+from tests.fixtures.tables import MakeTables
 from vbs_cli.conditions import Condition, conditions, some_levels
-from vbs_cli.plots import Tables
 from vbs_cli.report.tables import (
     INTERVAL_COLUMNS,
     SWEEP_COLUMNS,
@@ -22,8 +21,6 @@ from vbs_cli.report.tables import (
     study_lines,
     sweep_lines,
 )
-
-MakeTables = Callable[..., Tables]
 
 
 def test_clean_comes_first_and_the_level_is_the_nearest_one_measured(make_tables: MakeTables) -> None:
@@ -113,7 +110,7 @@ def test_the_spread_s_table_stars_a_difference_whose_interval_excludes_zero() ->
     gains = {"gaussian": (-0.2, -0.3, -0.1), "speckle": (-0.2, -0.5, 0.1)}
     table = pd.DataFrame(
         [
-            {"noise": noise, "model": "conventional", **row}
+            {"noise": noise, "view": "patches", **row}
             for noise, gain in gains.items()
             for row in [*rows, {"quantity": "auroc_gain", **dict(zip(("value", "low", "high"), gain, strict=True))}]
         ]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import pytest
 
-from vbs_cli.plots import Tables
+from tests.fixtures.tables import MakeTables
 from vbs_cli.report.verdict import Verdict, verdict
 
-MakeTables = Callable[..., Tables]
 COLUMNS = ["noise", "level", "method", "baseline", "metric", "value", "low", "high"]
 
 

@@ -21,7 +21,7 @@ def test_an_opened_run_gives_tables_logits_and_fitted_methods(made):
     expected = ["dataset", "source", "seed", "method", "bin", "lower", "upper", "count", "accuracy", "confidence"]
     assert list(run.reliability.columns) == expected
     assert run.logits(0).logits.shape == (70, 4)
-    assert run.logits(1, "val", model="dropout").parts.shape == (60, 4, 3)
+    assert run.logits(1, "val", view="draws").parts.shape == (60, 4, 3)
     assert run.logits(0, noise="speckle", level=0.5).parts is None
     methods = run.methods[1]
     assert isinstance(methods["temperature"], TemperatureScaling)

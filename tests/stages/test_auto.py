@@ -6,17 +6,16 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import SMALL
-from tests.stages.helpers import job_in
+from tests.fixtures.jobs import job_in
 from vbs_cli import open_run
 from vbs_cli.stages import auto
-from vbs_cli.stages import passes as caches
 from vbs_cli.stages.evaluate import evaluate
 
 
 def test_settings_are_chosen_without_a_look_at_the_test_data(workplace, monkeypatch):
     read = []
-    real = caches.load
-    monkeypatch.setattr(caches, "load", lambda job, p: read.append(p) or real(job, p))
+    real = auto.load
+    monkeypatch.setattr(auto, "load", lambda job, p: read.append(p) or real(job, p))
     job = job_in(workplace)
     before = {name for name in job.run.store.entries if "/val" not in name}
     auto.choose(job, "gaussian")

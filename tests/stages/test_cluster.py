@@ -10,14 +10,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conftest import ENVIRONMENT, SMALL, run_vbs
-from tests.stages.helpers import Heard, hashes, job_in, saved_job, wait_for
+from tests.conftest import ENVIRONMENT, SMALL
+from tests.fixtures.command import run_vbs
+from tests.fixtures.jobs import Heard, hashes, job_in, saved_job, wait_for
 from vbs_cli.errors import VbsError
 from vbs_cli.executors.cluster import Cluster, carry_out
 from vbs_cli.locks import is_held
 from vbs_cli.run import layout
 from vbs_cli.run.formats import checkpoint_from
-from vbs_cli.stages import work as networks
+from vbs_cli.stages.train import train
 
 
 class Started:
@@ -91,7 +92,7 @@ def test_the_task_of_a_killed_worker_goes_on_elsewhere_to_the_same_bits(data_onl
         return checkpoint_from(watched.read_bytes()).epoch if watched.is_file() else 0
 
     result = {}
-    thread = threading.Thread(target=lambda: result.update(failures=networks.train_all(job)))
+    thread = threading.Thread(target=lambda: result.update(failures=train(job)))
     thread.start()
     wait_for(lambda: epochs_done() >= 3)
     holder = (folder / ".parts" / "seed-0-conventional.lock.json").read_text()
@@ -103,7 +104,7 @@ def test_the_task_of_a_killed_worker_goes_on_elsewhere_to_the_same_bits(data_onl
     # the same without any of this
     (data_only / "runs").rename(data_only / "elsewhere")
     alone = job_in(data_only, replace(settings, methods=("conventional",)))
-    networks.train_all(alone)
+    train(alone)
     assert alone.run.store.read(layout.weights(0, "conventional")) == weights
 
 
@@ -139,4 +140,4 @@ def test_a_cluster_that_does_not_answer_is_named(data_only, monkeypatch):
     monkeypatch.setattr("vbs_cli.executors.cluster.ANSWER", 0.5)
     job = saved_job(data_only, crew=Cluster("tcp://127.0.0.1:9"))
     with pytest.raises(VbsError, match=r"no scheduler answers at tcp://127.0.0.1:9 .*dask scheduler"):
-        networks.train_all(job)
+        train(job)

@@ -2,21 +2,20 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from vbs_cli.stages.work import Work, parse_work
 
 from tests.conftest import SMALL
-from tests.stages.helpers import hashes, job_in
+from tests.fixtures.jobs import hashes, job_in
 from vbs_cli import VarianceSmoothing, diagnose, open_run
+from vbs_cli.artifacts.passes import known_passes, load, words_for
+from vbs_cli.artifacts.plan import planned
+from vbs_cli.artifacts.work import Work, parse_work
 from vbs_cli.errors import InvalidInput
 from vbs_cli.run import layout
 from vbs_cli.stages import diagnose as stage
-from vbs_cli.stages import passes as caches
 from vbs_cli.stages.sweep import sweep
 
-CAPTURES = Path(__file__).parents[3] / "shared/data/radio-captures"
 WORDS = {"fits", "fits-with-settings", "does-not-fit"}
 
 
@@ -99,12 +98,13 @@ def test_noised_validation_data_are_a_piece_of_work_and_no_sweep(workplace):
     job = job_in(workplace)
     passes = stage.validation_passes(job, "gaussian", [0.5])
     assert [p.word for p in passes] == ["val:gaussian@0.5"] * 2
-    assert caches.words(job, passes[:1]) == ("val:gaussian@0.5",)
+    assert words_for(job, passes[:1]) == ("val:gaussian@0.5",)
     assert parse_work(job, "0/conventional", ["val:gaussian@0.5"]).passes(job) == passes[:1]
-    assert Work(0, "conventional", ("val:gaussian@0.5",)).targets(job)[0][0] == passes[0].name
+    [record] = Work(0, "conventional", ("val:gaussian@0.5",)).artifacts(planned(job, listed=passes))
+    assert record.name == passes[0].name
     diagnosis(job, "gaussian")
-    assert all(p.split == "test" for p, _ in caches.known(job))
-    assert caches.load(job_in(workplace), passes[0]).parts is not None
+    assert all(p.split == "test" for p, _ in known_passes(job))
+    assert load(job_in(workplace), passes[0]).parts is not None
 
 
 def test_the_command_gives_rows_a_verdict_and_advice_as_json(workplace, vbs):
@@ -129,10 +129,10 @@ def test_the_command_shows_what_speaks_for_and_against_and_ends_with_the_verdict
     assert layout.logits(0, "conventional", "test", "salt-and-pepper", 1.0) in planned.out
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="needs the radio captures")
-def test_real_captures_whose_patches_grow_alike_under_noise_do_not_fit(tmp_path, vbs, monkeypatch):
+@pytest.mark.outside_data("radio-captures")
+def test_real_captures_whose_patches_grow_alike_under_noise_do_not_fit(tmp_path, vbs, monkeypatch, outside_data):
     monkeypatch.setenv("VBS_METHODS", "conventional,temperature,vbs")
-    assert vbs(tmp_path, "download", "--dataset", "radio", "--from", str(CAPTURES)).code == 0
+    assert vbs(tmp_path, "download", "--dataset", "radio", "--from", str(outside_data)).code == 0
     small = ["--dataset", "radio", "--seeds", "1", "--width", "24", "--epochs", "4"]
     trained = json.loads(vbs(tmp_path, "train", *small, "--json").out)["rows"]
     assert trained[0]["val_accuracy"] > 0.9

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.data.server import Fault, serving
-from tests.data.test_cifar10 import check_is_content, packed, write_python2
-from tests.data.test_librispeech import corpus
-from tests.data.test_radio import captures
-from tests.stages.helpers import Heard
+from tests.fixtures.cifar10 import check_is_content, packed, write_python2
+from tests.fixtures.datasets import captures, corpus
+from tests.fixtures.jobs import Heard
+from tests.fixtures.server import Fault, serving
 from vbs_cli.data import Request, cifar10, open_dataset
 from vbs_cli.data.fetch import Remote, fetch
 from vbs_cli.errors import Busy, InvalidInput, MissingArtifact
 from vbs_cli.locks import locked
-from vbs_cli.settings import protocol
+from vbs_cli.protocols import protocol
 from vbs_cli.stages.download import download, ensure_data, listed
 
 

@@ -1,21 +1,24 @@
 """Scoring: intervals, ensembles from the caches, and other spreads."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
-from vbs_cli.stages.pipeline import run_all
 
 from tests.conftest import SMALL
-from tests.stages.helpers import Heard, all_numbers, job_in, states
+from tests.fixtures.jobs import Heard, all_numbers, enter, job_in, states
 from vbs_cli import sigma_bar
+from vbs_cli.artifacts.fits import fit
+from vbs_cli.artifacts.passes import Pass, disk_bytes
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.logits import Logits
-from vbs_cli.metrics import METRICS, bootstrap, scored
+from vbs_cli.methods import METHODS, Method
+from vbs_cli.metrics import HIGHER, METRICS, Metric, bootstrap, scored
+from vbs_cli.networks import training as loop
 from vbs_cli.run import layout
-from vbs_cli.stages.calibrate import fit
 from vbs_cli.stages.evaluate import evaluate
+from vbs_cli.stages.run import run_all
 from vbs_cli.stages.sweep import sweep
 
 ENSEMBLES = ("conventional", "ensemble", "vbs-ensemble", "temperature-ensemble")
@@ -26,7 +29,7 @@ def test_a_fit_without_an_optimum_is_told(made):
     heard = Heard()
     labels = torch.arange(4).repeat(5)
     right = 5 * torch.eye(4)[labels][..., None].repeat(1, 1, 3) + torch.randn(20, 4, 3)
-    fit(job_in(made, progress=heard), {(0, "conventional"): Logits.from_patches(right, labels=labels)})
+    fit(job_in(made, progress=heard), {(0, "patches"): Logits.from_patches(right, labels=labels)})
     assert heard.said == ["temperature of seed 0 found no optimum on the validation data; distrust it"]
 
 
@@ -57,7 +60,7 @@ def test_intervals_cover_the_conditions_that_summaries_show(made):
 
 
 def test_another_metric_makes_the_tables_stale(workplace, no_network, monkeypatch):
-    monkeypatch.setitem(METRICS._entries, "half", lambda s: s.mean(s.correct) / 2)
+    enter(monkeypatch, METRICS, "half", Metric(lambda s: s.mean(s.correct) / 2, HIGHER))
     job = job_in(workplace)
     assert states(job)["metrics.parquet"] == "stale"
     table = evaluate(job)
@@ -91,13 +94,13 @@ def test_an_ensemble_is_left_out_where_a_member_is_missing(workplace, no_network
 
 
 def test_an_ensemble_of_one_seed_is_refused(workplace):
-    with pytest.raises(InvalidInput, match="an ensemble of one seed is none; --seeds 2"):
+    with pytest.raises(InvalidInput, match="an ensemble needs at least two seeds; --seeds 2"):
         evaluate(job_in(workplace, replace(SMALL, seeds=1, methods=ENSEMBLES)))
 
 
 def test_an_ensemble_alone_needs_the_conventional_networks_and_nothing_else(workplace, no_network):
     job = job_in(workplace, replace(SMALL, methods=("ensemble",)))
-    assert job.roles == ["conventional"]
+    assert list(job.networks) == ["conventional"]
     table = sweep(job, ["speckle"])
     assert set(table["method"]) == {"ensemble"}
     assert set(table["seed"]) == {-1}
@@ -123,5 +126,52 @@ def test_a_spread_goes_through_the_whole_run(data_only):
     job = job_in(data_only, replace(SMALL, methods=("vbs", "vbs-dropout"), options=options, noises=("speckle",)))
     all_numbers(job)
     assert "sigma_softplus" in job.run.logits(1, noise="speckle", level=1.0).extras
-    assert "sigma_relu" in job.run.logits(1, model="dropout", noise="speckle", level=1.0).extras
+    assert "sigma_relu" in job.run.logits(1, view="draws", noise="speckle", level=1.0).extras
     assert set(job.run.metrics["method"]) == {"vbs", "vbs-dropout"}
+
+
+@dataclass(frozen=True)
+class Deep(Method):
+    """Reads what a layer of the network did."""
+
+    seen: float = 0.0
+
+    @property
+    def reads(self):
+        return ("activations",)
+
+    def fit(self, val):
+        return replace(self, seen=val.activations[0].double().mean().item())
+
+    def predict_proba(self, record):
+        return record.logits.double().softmax(1)
+
+
+def test_a_method_that_reads_activations_has_the_passes_of_its_view_leave_them(workplace, request, monkeypatch):
+    monkeypatch.setattr(loop, "train", None)
+    enter(monkeypatch, METHODS, "deep", Deep)
+    job = job_in(workplace, replace(SMALL, methods=("conventional", "deep", "mc-dropout")))
+    heard = Heard()
+    evaluate(replace(job, progress=heard))
+    # Two seeds and splits of the conventional network.
+    assert any(said.startswith("4 forward passes: ") for said in heard.said)
+    record = job.run.logits(0, "val")
+    assert [len(layer) for layer in record.activations] == [60] * len(record.activations)
+    assert job.run.methods[0]["deep"].seen == pytest.approx(record.activations[0].double().mean().item())
+    assert not any(name.startswith("activations") for name in job.run.logits(0, "val", view="draws").extras)
+    every = [Pass(seed, "patches", split) for seed in (0, 1) for split in ("val", "test")]
+    taken = sum(job.run.store.entries[p.name].size for p in every)
+    assert disk_bytes(job, every) < taken < disk_bytes(job, every) + 2000 * len(every)  # headers name every layer
+    # Another window takes the spread again from the parts, and keeps them.
+    request.getfixturevalue("no_network")
+    other = job_in(workplace, replace(job.run.settings, kernel=2))
+    evaluate(other)
+    assert torch.equal(other.run.logits(0, "val").activations[0], record.activations[0])
+
+
+@pytest.mark.parametrize("view", ["draws", "members", "augmentations"])
+def test_activations_are_those_of_one_pass_of_one_network(workplace, no_network, monkeypatch, view):
+    enter(monkeypatch, METHODS, "deep", Deep)
+    refusal = f"deep@{view} has no activations: it is not one pass of one network; deep@patches has them"
+    with pytest.raises(InvalidInput, match=refusal):
+        evaluate(job_in(workplace, replace(SMALL, methods=("conventional", f"deep@{view}"))))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.conftest import CLASSES, SHAPE, SMALL
-from tests.stages.helpers import Heard, job_in, states
+from tests.fixtures.jobs import Heard, job_in, states
 from vbs_cli import files
 from vbs_cli.errors import InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.export import FORMATS
@@ -16,11 +16,11 @@ from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.clean import clean_caches
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.export import Plan, export, targets
+from vbs_cli.stages.export import Choice, aims, export
 
 # Smoothing at work on every input, unlike that of the small run.
 STRONG = replace(SMALL, options={"vbs": {"alpha": 3.0, "beta": 0.9}})
-TS = Plan("torchscript")  # which needs no library beside torch and is quickly written
+TS = Choice("torchscript")  # which needs no library beside torch and is quickly written
 NAME = "export/radio-seed0.torchscript"
 
 
@@ -31,23 +31,23 @@ def smoothed(folder, **extra):
     return job
 
 
-@pytest.mark.parametrize("plan", [Plan("onnx"), Plan("pt2", 1), TS, Plan("torchscript", method="temperature")])
-def test_the_file_predicts_what_the_run_evaluates(workplace, plan):
-    for library in FORMATS[plan.format].libraries:
+@pytest.mark.parametrize("choice", [Choice("onnx"), Choice("pt2", 1), TS, Choice("torchscript", method="temperature")])
+def test_the_file_predicts_what_the_run_evaluates(workplace, choice):
+    for library in FORMATS[choice.format].libraries:
         pytest.importorskip(library)
     job = smoothed(workplace)
-    row = export(job, plan)
+    row = export(job, choice)
     assert row["state"] == "made"
     assert max(row[f"{name}_difference"] for name in OUTPUTS) <= 1e-5
     assert (row["random_inputs"], row["test_inputs"]) == (10, 64)
     with open(row["artifact"], "rb") as file:
-        predict = FORMATS[plan.format].open(file.read())
+        predict = FORMATS[choice.format].open(file.read())
     found = predict(job.data.split("test").inputs(slice(0, 70)))
-    record, method = job.run.logits(plan.seed), job.run.methods[plan.seed][plan.method]
+    record, method = job.run.logits(choice.seed), job.run.methods[choice.seed][choice.method]
     torch.testing.assert_close(found["probabilities"].double(), method.predict_proba(record), rtol=0, atol=1e-5)
     torch.testing.assert_close(found["temperature"].double(), method.temperature(record), rtol=1e-5, atol=0)
     torch.testing.assert_close(found["sigma"], record.sigma, rtol=1e-5, atol=1e-8)
-    if plan.method == "vbs":
+    if choice.method == "vbs":
         assert found["temperature"].min() > 2
 
 
@@ -81,7 +81,7 @@ def test_scores_that_come_later_renew_the_card_alone(workplace):
 
 def test_another_method_stands_beside_and_replaces_nothing(workplace):
     job = job_in(workplace)
-    names = {targets(job, Plan("pt2", method=method))[0][0] for method in ("vbs", "temperature", "conventional")}
+    names = {aims(job, Choice("pt2", method=method))[1][0] for method in ("vbs", "temperature", "conventional")}
     assert names == {f"export/radio-seed0{rest}.pt2" for rest in ("", "-temperature", "-conventional")}
 
 
@@ -163,7 +163,7 @@ def test_a_copy_has_cards_of_its_own_name(workplace, tmp_path):
 
 def test_a_seed_that_was_not_trained_is_refused(workplace):
     with pytest.raises(MissingArtifact, match=r"no seed 2: .* has seeds 0 to 1; vbs train --seeds 3"):
-        export(job_in(workplace), Plan("pt2", seed=2))
+        export(job_in(workplace), Choice("pt2", seed=2))
 
 
 def test_a_network_that_is_missing_names_the_training(workplace):
@@ -177,7 +177,7 @@ def test_methods_that_are_not_fitted_to_this_network_name_calibrate(workplace):
     weights = layout.weights(0, "conventional")
     entry, tensors = job.run.store.entries[weights], formats.tensors_from(job.run.store.read(weights))
     other = formats.tensors_bytes({name: value * 1.5 for name, value in tensors.items()})
-    job.run.store.write(weights, other, Recipe(entry.stage, entry.settings))
+    job.run.store.write(weights, other, Recipe(entry.stage, entry.settings, revisions=entry.revisions))
     with pytest.raises(MissingArtifact, match=r"val.safetensors is stale: .* has changed; vbs calibrate"):
         export(job, TS)
 
@@ -191,7 +191,7 @@ def test_methods_that_are_missing_name_calibrate(workplace):
 def test_a_method_that_the_run_leaves_out_names_how_it_is_fitted(workplace):
     job = job_in(workplace, replace(SMALL, methods=("conventional", "vbs")))
     with pytest.raises(MissingArtifact, match="vbs calibrate --methods conventional,vbs,temperature"):
-        export(job, Plan("pt2", method="temperature"))
+        export(job, Choice("pt2", method="temperature"))
 
 
 @pytest.mark.parametrize(
@@ -205,11 +205,11 @@ def test_a_method_that_the_run_leaves_out_names_how_it_is_fitted(workplace):
 )
 def test_methods_that_one_pass_cannot_give_are_refused_with_the_reason(method, why):
     with pytest.raises(InvalidInput, match=f"{method} cannot be exported: .*{why}"):
-        Plan("onnx", method=method)
+        Choice("onnx", method=method)
 
 
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(UnknownName, match="did you mean 'onnx'"):
-        Plan("onx")
+        Choice("onx")
     with pytest.raises(UnknownName, match="did you mean 'temperature'"):
-        Plan("onnx", method="temperatur")
+        Choice("onnx", method="temperatur")

@@ -8,18 +8,12 @@ import time
 
 import pytest
 
-from tests.conftest import ENVIRONMENT, SMALL, run_vbs
-from tests.stages.test_pipeline import all_numbers, job_in
+from tests.conftest import ENVIRONMENT, SMALL
+from tests.fixtures.command import run_vbs
+from tests.fixtures.jobs import all_numbers, hashes, job_in
 from vbs_cli.errors import VbsError
 from vbs_cli.run import layout
 from vbs_cli.run.formats import checkpoint_from
-
-
-def numbers_of(folder):
-    """The hashes of everything that is the same in every run of the same settings."""
-    entries = job_in(folder).run.store.entries
-    kept = (".safetensors", layout.METRICS, layout.RELIABILITY, layout.METHODS)
-    return {name: entry.sha256 for name, entry in entries.items() if name.endswith(kept)}
 
 
 @pytest.mark.parametrize("operation", ["fsync", "replace"])
@@ -45,7 +39,7 @@ def test_every_file_operation_may_fail_once(made, data_only, monkeypatch, operat
         else:
             break
     assert attempt > 10
-    assert numbers_of(data_only) == numbers_of(made)
+    assert hashes(data_only) == hashes(made)
     assert not list(data_only.rglob("*.vbs-tmp"))
 
 

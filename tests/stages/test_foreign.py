@@ -10,6 +10,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
+from tests.fixtures.malice import Malice
 from vbs_cli import Logits, TemperatureScaling, open_run, score
 from vbs_cli.data import open_dataset
 
@@ -127,15 +128,10 @@ def test_weights_as_training_scripts_save_them(place, vbs, nest):
     assert vbs(path, *calibrate(module, weights="w.pth")).code == 0
 
 
-class Malice:
-    def __reduce__(self):
-        return (open, ("owned", "w"))
-
-
 def test_a_pickle_that_is_more_than_tensors_is_refused_and_not_run(place, vbs):
     path, module, net = place
-    torch.save({"state_dict": net.state_dict(), "more": Malice()}, path / "bad.pth")
-    (path / "bad.pkl").write_bytes(pickle.dumps(Malice()))
+    torch.save({"state_dict": net.state_dict(), "more": Malice(path / "owned")}, path / "bad.pth")
+    (path / "bad.pkl").write_bytes(pickle.dumps(Malice(path / "owned")))
     for name in ("bad.pth", "bad.pkl"):
         done = vbs(path, *calibrate(module, weights=name))
         assert (done.code, "it was not run" in done.err) == (2, True), done.err

@@ -9,6 +9,7 @@ import pytest
 import safetensors.numpy
 import torch
 
+from tests.fixtures.malice import Malice
 from vbs_cli import Logits, TemperatureScaling, VarianceSmoothing, open_run, score
 from vbs_cli.data.given import read_given
 from vbs_cli.errors import InvalidInput, NotFinite, UnknownName, VbsError
@@ -128,7 +129,7 @@ def test_a_run_of_another_dataset_is_left_alone(workplace, vbs):
         (("train",), "has no network"),
         (("noise-sweep",), "has no network"),
         (("noise-sweep", "--noise", "gaussian"), "has no network"),
-        (("noise-sweep", "--study", "ensemble"), "ensemble of one seed|has no network"),
+        (("noise-sweep", "--study", "ensemble"), "has no network"),
         (("evaluate", "--methods", "conventional,mc-dropout"), "has no network"),
         (("evaluate", "--val", "val.npz"), "--val and --test go together"),
     ],
@@ -137,7 +138,7 @@ def test_what_only_a_network_could_do_is_refused(tmp_path, vbs, files, words, me
     assert vbs(tmp_path, *files("patches")).code == 0
     done = vbs(tmp_path, *words)
     assert done.code == 2
-    assert any(part in done.err for part in message.split("|")), done.err
+    assert message in done.err
 
 
 def test_cleaned_logits_must_be_given_again(tmp_path, vbs, files):
@@ -203,17 +204,11 @@ def test_files_that_speak_of_different_things_are_refused(tmp_path, vbs, files):
         assert (done.code, message in done.err) == (2, True), done.err
 
 
-class Malice:
-    def __reduce__(self):
-        return (open, ("owned", "w"))
-
-
-def test_a_pickle_is_refused_and_not_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.savez(tmp_path / "val.npz", logits=np.array([Malice()], dtype=object), labels=np.zeros(1, int))
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    np.savez(tmp_path / "val.npz", logits=np.array([Malice(tmp_path / "owned")], dtype=object), labels=np.zeros(1, int))
     with pytest.raises(VbsError, match="cannot be read"):
         read_given(tmp_path / "val.npz")
-    (tmp_path / "val.pkl").write_bytes(pickle.dumps(Malice()))
+    (tmp_path / "val.pkl").write_bytes(pickle.dumps(Malice(tmp_path / "owned")))
     with pytest.raises(UnknownName, match=r"unknown kind of file '\.pkl'"):
         read_given(tmp_path / "val.pkl")
     assert not (tmp_path / "owned").exists()

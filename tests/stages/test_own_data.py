@@ -7,7 +7,7 @@ import pytest
 import soundfile
 import torch
 
-from tests.data.making import write_image
+from tests.fixtures.datasets import write_image
 from vbs_cli.data import open_dataset
 from vbs_cli.models import build_model
 from vbs_cli.networks.training import Schedule, initialised, train
@@ -106,9 +106,9 @@ def test_training_hears_another_window_in_every_epoch_and_the_same_ones_in_every
                 return seen[-1]
 
         watched = Watched(split.dataset, split.name, split.x, split.y)
-        model = initialised(lambda: build_model("auto", shape=data.shape, classes=3, width=4), seed=0, role="x")
+        model = initialised(lambda: build_model("auto", shape=data.shape, classes=3, width=4), seed=0, name="x")
         val = data.split("val")
-        assert len(list(train(model, watched, val, Schedule(2, batch=63, lr=1e-3), seed=seed, role="x"))) == 2
+        assert len(list(train(model, watched, val, Schedule(2, batch=63, lr=1e-3), seed=seed, name="x"))) == 2
         return seen
 
     def rows(x):

@@ -7,28 +7,29 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from vbs_cli.stages.study import Plan, at_ranks, study
 
 from tests.conftest import CLASSES, SMALL
-from tests.stages.helpers import job_in, states
+from tests.fixtures.jobs import job_in, states
 from vbs_cli import Logits, score
+from vbs_cli.artifacts import passes
+from vbs_cli.artifacts.study import Exposure, at_ranks
 from vbs_cli.errors import InvalidInput, UnknownName
 from vbs_cli.metrics import METRICS
 from vbs_cli.plots import FIGURES
 from vbs_cli.run import layout
-from vbs_cli.stages import passes as caches
 from vbs_cli.stages import plot
 from vbs_cli.stages.evaluate import evaluate
+from vbs_cli.stages.sweep import run_study
 
 LEVELS = (0.0, 0.35, 0.7)
-PLAN = Plan("gaussian", LEVELS)
+EXPOSURE = Exposure("gaussian", LEVELS)
 KEYS = ["dataset", "source", "seed", "method", "noise", "level", "metric", "value"]
 
 
 @pytest.fixture
 def studied(workplace):
     job = job_in(workplace)
-    study(job, PLAN)
+    run_study(job, EXPOSURE)
     return job
 
 
@@ -111,10 +112,10 @@ def test_differences_have_paired_intervals(studied):
 
 def test_the_study_runs_the_members_alone_and_only_where_they_are_not_cached(workplace, monkeypatch):
     seen = []
-    real = caches.run_walk
-    monkeypatch.setattr(caches, "run_walk", lambda *words: seen.extend(words[3]) or real(*words))
-    study(job_in(workplace), Plan("gaussian", (0.0, 0.5, 0.7)))  # the run has been swept at 0.5
-    assert {(p.seed, p.role, p.level) for p in seen} == {(0, "conventional", 0.7), (1, "conventional", 0.7)}
+    real = passes.run_walk
+    monkeypatch.setattr(passes, "run_walk", lambda *words: seen.extend(words[3]) or real(*words))
+    run_study(job_in(workplace), Exposure("gaussian", (0.0, 0.5, 0.7)))  # the run has been swept at 0.5
+    assert {(p.seed, p.view, p.level) for p in seen} == {(0, "patches", 0.7), (1, "patches", 0.7)}
     table = job_in(workplace).run.metrics
     assert 0.7 not in set(evaluate(job_in(workplace))["level"])  # MC-dropout has not passed it
     assert len(evaluate(job_in(workplace))) == len(table)
@@ -122,13 +123,13 @@ def test_the_study_runs_the_members_alone_and_only_where_they_are_not_cached(wor
 
 def test_again_it_is_up_to_date_and_another_option_makes_it_anew(studied, no_network):
     before = studied.run.store.written
-    study(studied, PLAN)
+    run_study(studied, EXPOSURE)
     assert studied.run.store.written == before
     assert states(studied)[layout.STUDY_METRICS] == "up to date"
     other = replace(SMALL, options={"vbs-ensemble": {"alpha": 4.0}})
     job = replace(studied, run=replace(studied.run, settings=other))
     assert states(job)[layout.STUDY_METRICS] == "stale"
-    study(job, PLAN)
+    run_study(job, EXPOSURE)
     fitted = json.loads(job.run.store.read(layout.STUDY_METHODS))
     assert fitted["vbs-ensemble"]["alpha"] == 4.0
     assert isinstance(fitted["vbs-ensemble"]["beta"], float)
@@ -137,9 +138,9 @@ def test_again_it_is_up_to_date_and_another_option_makes_it_anew(studied, no_net
 def test_a_spread_of_the_run_s_own_does_not_make_the_study_run_networks_again(workplace):
     settings = replace(SMALL, options={"vbs": {"spread": "softmax"}})
     job = job_in(workplace, settings)
-    study(job, PLAN)
+    run_study(job, EXPOSURE)
     written = job.run.store.written
-    study(job, PLAN)
+    run_study(job, EXPOSURE)
     assert job.run.store.written == written
 
 
@@ -150,22 +151,22 @@ def test_its_figure_is_drawn_from_its_tables(studied, no_network):
 
 
 @pytest.mark.parametrize(
-    ("settings", "plan", "message"),
+    ("settings", "exposure", "message"),
     [
-        (replace(SMALL, seeds=1), PLAN, "an ensemble of one seed is none; vbs train --seeds 10"),
-        (replace(SMALL, methods=("mc-dropout",)), PLAN, "trains no conventional networks"),
-        (SMALL, Plan("affine", LEVELS), "affine is a noise for images"),
+        (replace(SMALL, seeds=1), EXPOSURE, "an ensemble needs at least two seeds; vbs train --seeds 10"),
+        (replace(SMALL, methods=("mc-dropout",)), EXPOSURE, "trains no conventional networks"),
+        (SMALL, Exposure("affine", LEVELS), "affine is a noise for images"),
     ],
 )
-def test_what_cannot_be_studied_is_refused_with_the_cure(workplace, no_network, settings, plan, message):
+def test_what_cannot_be_studied_is_refused_with_the_cure(workplace, no_network, settings, exposure, message):
     with pytest.raises(InvalidInput, match=message):
-        study(job_in(workplace, settings), plan)
+        run_study(job_in(workplace, settings), exposure)
 
 
 def test_from_the_shell_it_shows_both_and_gives_every_level_as_json(workplace, vbs):
     shown = vbs(workplace, "noise-sweep", "--study", "ensemble", "--levels", "3")
     assert shown.code == 0, shown.err
-    assert "vbs-ensemble less ensemble" in shown.out
+    assert "vbs-ensemble, Δ vs ensemble" in shown.out
     assert "kl_uniform" in shown.out
     found = vbs(workplace, "noise-sweep", "--study", "ensemble", "--levels", "3", "--json")
     rows = json.loads(found.out)

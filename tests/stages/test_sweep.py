@@ -6,51 +6,48 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import torch
-from vbs_cli.stages.work import Work
 
 from tests.conftest import COUNTS, SMALL
-from tests.stages.helpers import Heard, hashes, job_in, states
+from tests.fixtures.jobs import Heard, do, hashes, job_in, states
 from vbs_cli import files
+from vbs_cli.artifacts import cells, passes, training
+from vbs_cli.artifacts.work import Work, parse_work
 from vbs_cli.data import base
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.metrics import METRICS
 from vbs_cli.models.dropout import Dropout
 from vbs_cli.run import layout
-from vbs_cli.stages import cells as scoring
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import train
-from vbs_cli.stages import work as networks
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.clean import clean_caches
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.sweep import sweep
-from vbs_cli.views import walk as forward
+from vbs_cli.views import walk
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
 @pytest.fixture
 def passed(monkeypatch):
-    """Counts the examples that go through each network, by role; the first layer of a network sees each pass once."""
+    """Counts the examples that go through each network, by name; the first layer sees each pass once."""
     seen = Counter()
-    real = forward.fast
+    real = walk.fast
 
     def counting(model, *args, **options):
         ready = real(model, *args, **options)
-        role = "dropout" if any(isinstance(layer, Dropout) for layer in model) else "conventional"
-        ready.net[0].register_forward_pre_hook(lambda module, inputs: seen.update({role: len(inputs[0])}))
+        name = "dropout" if any(isinstance(layer, Dropout) for layer in model) else "conventional"
+        ready.net[0].register_forward_pre_hook(lambda module, inputs: seen.update({name: len(inputs[0])}))
         return ready
 
-    monkeypatch.setattr(forward, "fast", counting)
+    monkeypatch.setattr(walk, "fast", counting)
     return seen
 
 
 def test_a_sweep_is_one_pass_per_model_noise_and_level_for_all_methods_and_metrics(workplace, passed):
     job = job_in(workplace, replace(SMALL, methods=("conventional", "temperature", "vbs", "naive", "mc-dropout")))
     sweep(job, ["gaussian", "speckle"], [0.0, 0.1, 0.2])
-    passes = 2 * 2 * 2  # seeds, noises, levels above zero
-    assert passed == {"conventional": passes * COUNTS["test"], "dropout": passes * COUNTS["test"]}
+    swept = 2 * 2 * 2  # seeds, noises, levels above zero
+    assert passed == {"conventional": swept * COUNTS["test"], "dropout": swept * COUNTS["test"]}
     table = job.run.metrics
     cells = table[table["level"].isin([0.1, 0.2])].groupby(["seed", "noise", "level"])
     # Had each method and metric run the network for itself, these would have been as many passes as rows.
@@ -66,22 +63,22 @@ def test_all_noises_of_a_level_share_one_walk_over_the_data(workplace, monkeypat
         return real(self, index)
 
     monkeypatch.setattr(base.Split, "inputs", counted)
-    networks.do(job_in(workplace), Work(0, "conventional", ("gaussian@0.1", "speckle@0.1", "salt-and-pepper@0.1")))
+    do(job_in(workplace), 0, "conventional", "gaussian@0.1", "speckle@0.1", "salt-and-pepper@0.1")
     assert blocks == {"test": 1}
-    networks.do(job_in(workplace), Work(0, "conventional", ("gaussian@0.2", "speckle@0.2", "gaussian@0.3")))
+    do(job_in(workplace), 0, "conventional", "gaussian@0.2", "speckle@0.2", "gaussian@0.3")
     assert blocks == {"test": 3}
 
 
 def test_all_seeds_and_networks_see_the_same_noisy_inputs(workplace, monkeypatch):
     seen = {}
-    real = forward.distort
+    real = walk.distort
 
     def kept(x, **place):
         noisy = real(x, **place)
         seen.setdefault((place["noise"], place["level"]), []).append(noisy)
         return noisy
 
-    monkeypatch.setattr(forward, "distort", kept)
+    monkeypatch.setattr(walk, "distort", kept)
     sweep(job_in(workplace), ["gaussian", "speckle"], [0.0, 0.3])
     assert set(seen) == {("gaussian", 0.3), ("speckle", 0.3)}
     for inputs in seen.values():
@@ -91,7 +88,7 @@ def test_all_seeds_and_networks_see_the_same_noisy_inputs(workplace, monkeypatch
 
 
 def test_an_interrupted_sweep_goes_on_level_by_level(workplace, passed, monkeypatch):
-    real = forward.run_patches
+    real = passes.walk
     calls = []
 
     def interrupted(*arguments, **options):
@@ -100,10 +97,10 @@ def test_an_interrupted_sweep_goes_on_level_by_level(workplace, passed, monkeypa
             raise KeyboardInterrupt
         return real(*arguments, **options)
 
-    monkeypatch.setattr(forward, "run_patches", interrupted)
+    monkeypatch.setattr(passes, "walk", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep(job_in(workplace), ["salt-and-pepper"], LEVELS)
-    monkeypatch.setattr(forward, "run_patches", real)
+    monkeypatch.setattr(passes, "walk", real)
     assert calls == LEVELS[1:4]
     passed.clear()
     sweep(job_in(workplace), ["salt-and-pepper"], LEVELS)
@@ -112,7 +109,7 @@ def test_an_interrupted_sweep_goes_on_level_by_level(workplace, passed, monkeypa
 
 def test_another_checkpoint_makes_again_what_depends_on_it_and_nothing_else(workplace, passed):
     job = job_in(workplace)
-    weights, recipe = layout.weights(1, "conventional"), train.recipe(job, 1, "conventional")
+    weights, recipe = layout.weights(1, "conventional"), training.recipe(job, 1, "conventional")
     job.run.store.write(weights, (workplace / "runs/radio" / layout.weights(0, "conventional")).read_bytes(), recipe)
     sweep(job, ["gaussian"])
     # of one network: both splits as they are and two levels of the noise that was asked for
@@ -128,7 +125,7 @@ def test_levels_of_a_sweep_keep_their_patches_on_request_alone_and_go_on_doing_s
     sweep(replace(job, keep_patches=True), ["gaussian"])
     assert passed == {"conventional": 4 * COUNTS["test"], "dropout": 4 * COUNTS["test"]}
     assert job.run.logits(0, noise="gaussian", level=0.5).parts.shape == (COUNTS["test"], 4, 10)
-    assert job.run.logits(0, model="dropout", noise="gaussian", level=0.5).parts.shape == (COUNTS["test"], 4, 3)
+    assert job.run.logits(0, view="draws", noise="gaussian", level=0.5).parts.shape == (COUNTS["test"], 4, 3)
     passed.clear()
     other = job_in(workplace, replace(SMALL, kernel=5))  # without asking for patches again
     sweep(other, ["gaussian"])
@@ -140,13 +137,13 @@ def test_levels_of_a_sweep_keep_their_patches_on_request_alone_and_go_on_doing_s
 def test_the_disk_that_is_announced_is_what_is_taken(workplace):
     heard = Heard()
     job = job_in(workplace, progress=heard)
-    passes = caches.noise_passes(job, ["salt-and-pepper"], [0.25])
+    swept = passes.noise_passes(job, ["salt-and-pepper"], [0.25])
     for keep in (False, True):
         here = replace(job, keep_patches=keep)
-        told = caches.disk_bytes(here, passes)
+        told = passes.disk_bytes(here, swept)
         sweep(here, ["salt-and-pepper"], [0.0, 0.25])
-        taken = sum(job.run.store.entries[p.name].size for p in passes)
-        assert told < taken < told + 1000 * len(passes)  # headers
+        taken = sum(job.run.store.entries[p.name].size for p in swept)
+        assert told < taken < told + 1000 * len(swept)  # headers
     assert any(said.startswith("4 forward passes: ") and said.endswith(" free") for said in heard.said)
 
 
@@ -162,9 +159,9 @@ def test_a_sweep_of_the_paper_s_size_stays_within_its_share_of_the_disk(workplac
     paper = replace(SMALL, seeds=10, kernel=10, levels=20, draws=10, width=4)
     data = replace(job.data, shape=(2, 1580), classes=20, counts={**job.data.counts, "test": 20_100})
     job = replace(job, run=replace(job.run, settings=paper), data=data)
-    passes = [p for p in caches.noise_passes(job, ["gaussian", "speckle"]) if p.role == "conventional"]
-    assert 1.2e9 < caches.disk_bytes(job, passes) < 1.4e9
-    assert caches.disk_bytes(replace(job, keep_patches=True), passes) > 45e9
+    swept = [p for p in passes.noise_passes(job, ["gaussian", "speckle"]) if p.view == "patches"]
+    assert 1.2e9 < passes.disk_bytes(job, swept) < 1.4e9
+    assert passes.disk_bytes(replace(job, keep_patches=True), swept) > 45e9
 
 
 def test_cleaned_caches_leave_every_result_up_to_date(workplace, no_network):
@@ -193,8 +190,8 @@ def test_what_needs_cleaned_caches_makes_them_again_and_nothing_more(workplace, 
 
 def test_scoring_again_with_another_alpha_touches_no_other_method(workplace, no_network, monkeypatch):
     scored = []
-    real = scoring.scored_record
-    monkeypatch.setattr(scoring, "scored_record", lambda method, record: scored.append(method) or real(method, record))
+    real = cells.score_record
+    monkeypatch.setattr(cells, "score_record", lambda method, record: scored.append(method) or real(method, record))
     job = job_in(workplace, replace(SMALL, options={"vbs": {"alpha": 2.0}}))
     before = job.run.metrics
     after = evaluate(job)
@@ -221,7 +218,7 @@ def test_tables_that_were_completed_bit_by_bit_are_those_made_at_once(workplace,
 
 
 def test_a_condition_that_not_all_networks_have_passed_is_left_out(workplace):
-    networks.do(job_in(workplace), Work(0, "conventional", ("speckle@0.3", "salt-and-pepper@0.3")))
+    do(job_in(workplace), 0, "conventional", "speckle@0.3", "salt-and-pepper@0.3")
     heard = Heard()
     table = evaluate(job_in(workplace, progress=heard))
     assert 0.3 not in set(table["level"])
@@ -232,30 +229,30 @@ def test_a_condition_that_not_all_networks_have_passed_is_left_out(workplace):
 
 def test_words_name_passes_by_noise_where_all_of_the_run_s_levels_are_meant(made):
     job = job_in(made)
-    every = caches.noise_passes(job, ["gaussian"])
-    of_one = [p for p in every if (p.seed, p.role) == (0, "dropout")]
-    clean = [caches.Pass(0, "dropout", "val")]
-    assert caches.words(job, [*clean, *of_one]) == ("val", "gaussian")
-    assert caches.words(job, of_one[1:]) == ("gaussian@1.0",)
-    for asked in (of_one, of_one[1:], caches.noise_passes(job, ["speckle"], [0.05])[:1]):
-        assert Work(0, "dropout", caches.words(job, asked)).passes(job) == [replace(p, role="dropout") for p in asked]
+    every = passes.noise_passes(job, ["gaussian"])
+    of_one = [p for p in every if (p.seed, p.view) == (0, "draws")]
+    clean = [passes.Pass(0, "draws", "val")]
+    assert passes.words_for(job, [*clean, *of_one]) == ("val", "gaussian")
+    assert passes.words_for(job, of_one[1:]) == ("gaussian@1.0",)
+    for asked in (of_one, of_one[1:], [passes.Pass(0, "draws", "test", "speckle", 0.05)]):
+        assert Work(0, "dropout", passes.words_for(job, asked)).passes(job) == asked
 
 
 @pytest.mark.parametrize("word", ["gaussian@", "gaussian@0", "gaussian@nan", "gaussian@x", "hail@0.5", "@0.5"])
 def test_levels_that_make_no_sense_are_no_work(made, word):
     with pytest.raises(InvalidInput, match="unknown work"):
-        networks.parse_work(job_in(made), "0/dropout", [word])
+        parse_work(job_in(made), "0/dropout", [word])
 
 
 def test_the_spread_is_measured_against_the_errors_with_intervals(made):
     table = job_in(made).run.proxy
-    assert set(zip(table["noise"], table["model"], strict=True)) == {
-        (noise, model) for noise in ("gaussian", "speckle") for model in ("conventional", "dropout")
+    assert set(zip(table["noise"], table["view"], strict=True)) == {
+        (noise, view) for noise in ("gaussian", "speckle") for view in ("patches", "draws")
     }
     metrics = job_in(made).run.metrics
     cell = metrics[(metrics["noise"] == "gaussian") & (metrics["method"] == "conventional")]
     wide = cell.pivot_table(index=["seed", "level"], columns="metric", values="value")
-    row = table[(table["noise"] == "gaussian") & (table["model"] == "conventional")].set_index("quantity")
+    row = table[(table["noise"] == "gaussian") & (table["view"] == "patches")].set_index("quantity")
     last = wide.xs(1.0, level="level")
     assert row.loc["sigma_most", "value"] == pytest.approx(last["sigma_bar"].mean(), rel=1e-5)
     assert row.loc["error_most", "value"] == pytest.approx(1 - last["accuracy"].mean())

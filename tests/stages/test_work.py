@@ -10,19 +10,21 @@ from dataclasses import replace
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from vbs_cli.stages.pipeline import run_all
-from vbs_cli.stages.work import Work
 
-from tests.conftest import ENVIRONMENT, SMALL, run_vbs
-from tests.stages.helpers import hashes, job_in, saved_job, states, wait_for
+from tests.conftest import ENVIRONMENT, SMALL
+from tests.fixtures.command import run_vbs
+from tests.fixtures.jobs import hashes, job_in, saved_job, states, wait_for
+from vbs_cli.artifacts import training, work
+from vbs_cli.artifacts.plan import planned, with_plan
+from vbs_cli.artifacts.work import Work
 from vbs_cli.errors import InvalidInput, UnknownName, VbsError
 from vbs_cli.executors import Local
-from vbs_cli.networks import training
+from vbs_cli.networks import training as loop
 from vbs_cli.run import layout, locked, part_of
 from vbs_cli.run.formats import checkpoint_from
-from vbs_cli.stages import train
-from vbs_cli.stages import work as networks
+from vbs_cli.stages.run import run_all
 from vbs_cli.stages.sweep import sweep
+from vbs_cli.stages.train import train
 
 
 def test_side_by_side_gives_the_same_bits_as_one_after_another(made, data_only):
@@ -39,18 +41,18 @@ def test_a_whole_run_side_by_side_gives_the_same_bits_too(made, data_only):
 
 
 def test_the_order_of_the_networks_does_not_matter(made, data_only):
-    job = job_in(data_only)
-    works = [Work(seed, role, ("train", "val")) for seed in (1, 0) for role in ("dropout", "conventional")]
-    assert networks.do_all(job, works) == {}
-    train.tidy(job)
+    job = with_plan(job_in(data_only))
+    pieces = [Work(seed, network, ("train", "val")) for seed in (1, 0) for network in ("dropout", "conventional")]
+    assert work.do_all(job, pieces) == {}
+    training.tidy(job)
     assert hashes(data_only).items() <= hashes(made).items()
 
 
 def test_what_does_not_show_up_here_is_an_error(data_only, monkeypatch):
     """As when a worker has a folder of the same name that is not shared."""
-    monkeypatch.setattr(networks, "VISIBLE", 0.1)
-    job = job_in(data_only)
-    assert "share that folder" in networks.unseen(job, Work(0, "dropout", ("train",)))
+    monkeypatch.setattr(work, "VISIBLE", 0.1)
+    job = with_plan(job_in(data_only))
+    assert "share that folder" in work.unseen(job, Work(0, "dropout", ("train",)))
 
 
 def test_an_interrupted_crew_leaves_its_checkpoints_to_the_next(data_only, made):
@@ -78,7 +80,7 @@ def test_an_interrupted_crew_leaves_its_checkpoints_to_the_next(data_only, made)
 def test_a_part_that_somebody_works_on_is_left_to_them(data_only):
     job = saved_job(data_only)
     with part_of(job.run, "seed-0-dropout") as part:
-        part.store.write("seed-0/dropout.safetensors", b"half", train.recipe(job, 0, "dropout"))
+        part.store.write("seed-0/dropout.safetensors", b"half", training.recipe(job, 0, "dropout"))
         with locked(job.run) as run:
             assert run.store.parts() == ["seed-0-dropout"]
             assert run.store.read("seed-0/dropout.safetensors") == b"half"
@@ -91,14 +93,14 @@ def test_a_part_that_somebody_works_on_is_left_to_them(data_only):
 
 def poisoned(monkeypatch, fault):
     """Let the training of seed 0's MC-dropout network fail."""
-    real = training.train
+    real = loop.train
 
-    def failing(*arguments, seed, role, **named):
-        if (seed, role) == (0, "dropout"):
+    def failing(*arguments, seed, name, **named):
+        if (seed, name) == (0, "dropout"):
             raise fault
-        return real(*arguments, seed=seed, role=role, **named)
+        return real(*arguments, seed=seed, name=name, **named)
 
-    monkeypatch.setattr(training, "train", failing)
+    monkeypatch.setattr(loop, "train", failing)
 
 
 @pytest.mark.parametrize(
@@ -136,22 +138,22 @@ def test_debug_shows_where_a_network_failed(data_only, monkeypatch, vbs):
 def test_nonsense_stops_everything(data_only, monkeypatch):
     poisoned(monkeypatch, InvalidInput("makes no sense"))
     with pytest.raises(InvalidInput):
-        networks.train_all(job_in(data_only))
+        train(job_in(data_only))
 
 
 def test_a_damaged_checkpoint_fails_its_network_alone_side_by_side(data_only):
     job = saved_job(data_only, replace(SMALL, seeds=1), crew=Local(2))
-    job.run.store.write(layout.checkpoint(0, "dropout"), b"whole", train.recipe(job, 0, "dropout"))
+    job.run.store.write(layout.checkpoint(0, "dropout"), b"whole", training.recipe(job, 0, "dropout"))
     (job.run.path / layout.checkpoint(0, "dropout")).write_bytes(b"wrong")
-    failures = networks.train_all(job)
-    assert [work.title for work in failures] == ["seed 0 dropout"]
+    failures = train(job)
+    assert [piece.title for piece in failures] == ["seed 0 dropout"]
     assert "damaged" in str(next(iter(failures.values())))
     assert states(job)[layout.weights(0, "conventional")] == "up to date"
 
 
 def test_early_stopping_and_the_best_weights(data_only):
     job = job_in(data_only, replace(SMALL, epochs=60, lr=0.05, patience=3, seeds=1, methods=("conventional",)))
-    assert networks.train_all(job) == {}
+    assert train(job) == {}
     table = job.run.table(layout.training(0, "conventional"))
     best = int(table["val_loss"].idxmin())
     assert len(table) < 60
@@ -161,14 +163,14 @@ def test_early_stopping_and_the_best_weights(data_only):
     # the best epoch is what a training of so many epochs ends with
     shorter = job_in(data_only, replace(job.run.settings, epochs=best + 1, patience=0))
     kept = job.run.store.read(layout.best_weights(0, "conventional"))
-    assert networks.train_all(shorter) == {}
+    assert train(shorter) == {}
     assert shorter.run.store.read(layout.weights(0, "conventional")) == kept
 
 
 def test_choosing_the_best_weights_needs_no_training(workplace, monkeypatch):
-    monkeypatch.setattr(training, "train", None)
+    monkeypatch.setattr(loop, "train", None)
     job = job_in(workplace, replace(SMALL, select="best"))
-    assert networks.train_all(job) == {}
+    assert train(job) == {}
     found = states(job)
     assert found[layout.weights(0, "dropout")] == "up to date"
     assert found[layout.logits(0, "dropout", "val")] == "stale"
@@ -179,14 +181,14 @@ def test_choosing_the_best_weights_needs_no_training(workplace, monkeypatch):
 
 def test_a_network_works_on_the_threads_of_the_settings(data_only, monkeypatch):
     seen = set()
-    real = training.train
+    real = loop.train
 
     def watched(*arguments, **named):
         seen.add(torch.get_num_threads())
         return real(*arguments, **named)
 
-    monkeypatch.setattr(training, "train", watched)
-    networks.train_all(job_in(data_only, replace(SMALL, threads=2, epochs=1)))
+    monkeypatch.setattr(loop, "train", watched)
+    train(job_in(data_only, replace(SMALL, threads=2, epochs=1)))
     assert seen == {2}
     assert torch.get_num_threads() == 1
 
@@ -195,15 +197,15 @@ def test_a_forced_training_begins_anew_and_gives_the_same(workplace):
     job = job_in(workplace, force=True)
     name = layout.weights(1, "conventional")
     before = job.run.store.read(name)
-    job.run.store.write(layout.checkpoint(1, "conventional"), b"never read", train.recipe(job, 1, "conventional"))
-    assert networks.train_all(job) == {}
+    job.run.store.write(layout.checkpoint(1, "conventional"), b"never read", training.recipe(job, 1, "conventional"))
+    assert train(job) == {}
     assert job.run.store.read(name) == before
     assert layout.checkpoint(1, "conventional") not in job.run.store.entries
 
 
 def test_curves_for_tensorboard_hold_every_epoch_once(data_only, monkeypatch):
     job = job_in(data_only, replace(SMALL, seeds=1, epochs=3, methods=("conventional",)), tensorboard=True)
-    real = training.validate
+    real = loop.validate
     calls = iter(range(10))
 
     def interrupted(*arguments, **named):
@@ -211,10 +213,10 @@ def test_curves_for_tensorboard_hold_every_epoch_once(data_only, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, **named)
 
-    monkeypatch.setattr(training, "validate", interrupted)
+    monkeypatch.setattr(loop, "validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        networks.train_all(job)
-    assert networks.train_all(job_in(data_only, job.run.settings, tensorboard=True)) == {}
+        train(job)
+    assert train(job_in(data_only, job.run.settings, tensorboard=True)) == {}
     board = job.run.path / layout.board(0, "conventional")
     table = job_in(data_only).run.table(layout.training(0, "conventional"))
     assert shown_on(board) == list(zip(table["epoch"], table["val_loss"], strict=True))
@@ -228,7 +230,7 @@ def shown_on(board):
 
 def test_networks_that_were_trained_before_come_to_the_board_too(workplace):
     job = job_in(workplace, tensorboard=True)
-    assert networks.train_all(job) == {}
+    assert train(job) == {}
     table = job.run.table(layout.training(1, "dropout"))
     assert shown_on(job.run.path / layout.board(1, "dropout")) == list(
         zip(table["epoch"], table["val_loss"], strict=True)
@@ -246,10 +248,11 @@ def test_networks_that_were_trained_before_come_to_the_board_too(workplace):
 )
 def test_work_that_does_not_exist_is_refused(workplace, name, what, message):
     with pytest.raises(UnknownName, match=message):
-        networks.parse_work(job_in(workplace), name, what)
+        work.parse_work(job_in(workplace), name, what)
 
 
 def test_by_default_work_is_all_that_the_settings_call_for(workplace):
-    work = networks.parse_work(job_in(workplace), "1/conventional", ())
-    assert work.what == ("train", "val", "test", "gaussian", "speckle")
-    assert len(work.targets(job_in(workplace))) == 3 + 2 + 2 * 2
+    job = job_in(workplace)
+    piece = work.parse_work(job, "1/conventional", ())
+    assert piece.what == ("train", "val", "test", "gaussian", "speckle")
+    assert len(piece.artifacts(planned(job, listed=piece.passes(job)))) == 3 + 2 + 2 * 2

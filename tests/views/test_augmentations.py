@@ -6,8 +6,9 @@ import pytest
 import torch
 import torchvision.transforms.functional as TF
 
-from vbs_cli import Averaging, Logits
-from vbs_cli.data import open_dataset
+from vbs_cli import Averaging
+from vbs_cli.data import base, open_dataset
+from vbs_cli.data.noise import distort
 from vbs_cli.models import build_model
 from vbs_cli.views import Place
 from vbs_cli.views.augmentations import Augmentations, change_image, change_signal, rotated
@@ -28,6 +29,9 @@ def model():
     net = build_model("conv1d-radio", shape=(2, 200), classes=4, width=6)
     net(torch.randn(32, 2, 200))  # give BatchNorm statistics
     return net.eval()
+
+
+SHAPES = [(3, 16, 24), (1, 16, 16), (1, 64), (2, 64), (5, 64)]  # images, sound, radio, other signals
 
 
 def inputs(*shape, seed=0):
@@ -53,14 +57,25 @@ def test_the_first_copy_is_the_input_itself(split, model):
     assert record.sigma.min() > 0
 
 
-def test_the_prediction_is_the_mean_softmax_over_the_copies(split, model):
+def noisy(x, block, level):
+    return distort(x, noise="gaussian", level=level, dataset="radio", split="test", block=block)
+
+
+@pytest.mark.parametrize("level", [0.0, 0.3])
+@torch.inference_mode()
+def test_the_prediction_is_the_mean_softmax_over_the_copies_of_each_block(split, model, level, monkeypatch):
+    monkeypatch.setattr(base, "BLOCK", 40)  # 70 examples: 40 + 30
     view = Augmentations(count=3)
-    [record] = walk(model, split, view)
-    x = split.inputs(slice(None))
-    with torch.inference_mode():
-        copies = [x, *(view.changed(x, PLACE, copy) for copy in (1, 2))]
-        expected = torch.stack([model(copy).mean(2).double().softmax(1) for copy in copies]).mean(0)
-    torch.testing.assert_close(Averaging().predict_proba(record), expected, rtol=1e-4, atol=1e-5)
+    [record] = walk(model, split, view, noises=["gaussian"], level=level, keep_parts=True)
+    parts = []
+    for block, x in enumerate(split.inputs(slice(None)).split(40)):
+        given, place = noisy(x, block, level), Place(seed=0, split="test", block=block)
+        copies = [given, *(view.changed(given, place, copy) for copy in (1, 2))]
+        parts.append(torch.stack([model(copy).mean(2) for copy in copies], 2))
+    expected = torch.cat(parts)
+    torch.testing.assert_close(record.parts, expected, rtol=1e-4, atol=1e-5)
+    mean = expected.double().softmax(1).mean(2)
+    torch.testing.assert_close(Averaging().predict_proba(record), mean, rtol=1e-4, atol=1e-5)
 
 
 def test_copies_depend_on_split_and_block_and_not_on_the_networks_seed():
@@ -72,7 +87,21 @@ def test_copies_depend_on_split_and_block_and_not_on_the_networks_seed():
     assert not torch.equal(view.changed(x, PLACE, 2), again)
 
 
-@pytest.mark.parametrize("shape", [(3, 16, 24), (1, 16, 16), (1, 64), (2, 64), (5, 64)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_noise_is_changed_as_the_input_beneath_it(shape):
+    """A change is linear in what it is made on, and drawn without a look at it."""
+    view, x, noise = Augmentations(), inputs(*shape).double(), inputs(*shape, seed=1).double()
+    together = view.changed(x + noise, PLACE, 1)
+    torch.testing.assert_close(together, view.changed(x, PLACE, 1) + view.changed(noise, PLACE, 1))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_strength_of_zero_changes_no_bit(shape):
+    x = inputs(*shape)
+    assert torch.equal(Augmentations(strength=0.0).changed(x, PLACE, 1), x)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_copies_keep_shape_and_type_and_leave_the_input_alone(shape):
     x = inputs(*shape)
     before = x.clone()
@@ -97,6 +126,29 @@ def test_images_are_mirrored_and_shifted_as_torchvision_does():
         assert torch.equal(result, TF.hflip(expected) if mirror else expected)
 
 
+@pytest.mark.parametrize(("strength", "reach"), [(1.0, 8), (0.5, 4), (0.25, 2)])
+def test_signals_are_shifted_cyclically_by_up_to_an_eighth_of_their_length_times_the_strength(strength, reach):
+    x = torch.arange(64.0).expand(400, 3, 64)
+    changed = change_signal(x, strength, torch.Generator().manual_seed(0))
+    shifts = (changed[:, 0, 0] + 32) % 64 - 32
+    assert set(shifts.tolist()) == set(range(-reach, reach + 1))
+    for signal, shift in zip(changed, shifts, strict=True):
+        assert torch.equal(signal, x[0].roll(-int(shift), dims=1))
+
+
+@pytest.mark.parametrize(("strength", "reach"), [(1.0, (2, 3)), (0.5, (1, 2))])
+def test_images_are_shifted_by_up_to_an_eighth_of_their_size_times_the_strength(strength, reach):
+    """Each pixel is told by its row and its column, and those of the middle by no reflection."""
+    grid = torch.stack(torch.meshgrid(torch.arange(16.0), torch.arange(24.0), indexing="ij"))
+    changed = change_image(grid.expand(400, 2, 16, 24), strength, torch.Generator().manual_seed(0))
+    rows, columns = changed[:, 0, 8, 12] - 8, changed[:, 1, 8, 12]
+    mirrored = changed[:, 1, 8, 13] < columns
+    assert 150 < mirrored.sum() < 250
+    assert set(rows.tolist()) == set(range(-reach[0], reach[0] + 1))
+    for centre, some in ((11, mirrored), (12, ~mirrored)):
+        assert set((columns[some] - centre).tolist()) == set(range(-reach[1], reach[1] + 1))
+
+
 def test_radio_signals_keep_their_power_and_turn_as_complex_numbers_do():
     x, angle = inputs(2, 64), torch.linspace(-math.pi, math.pi, 5)
     turned = torch.complex(x[:, 0], x[:, 1]) * torch.exp(1j * angle)[:, None]
@@ -118,10 +170,3 @@ def test_sound_changes_its_gain_by_six_decibels_at_most():
 def test_settings_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="augmentations"):
         Augmentations(**options)
-
-
-def test_the_record_is_the_same_whatever_the_noise_does_to_other_blocks(split, model):
-    [clean] = walk(model, split, Augmentations(count=2))
-    [noisy] = walk(model, split, Augmentations(count=2), noises=["gaussian"], level=0.3)
-    assert isinstance(noisy, Logits)
-    assert not torch.equal(clean.logits, noisy.logits)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.fixtures.networks import trained
 from vbs_cli.logits import pool
 from vbs_cli.models import build_model
 from vbs_cli.models.dropout import Dropout, use_generator
@@ -18,18 +19,6 @@ NETWORKS = [
     ("mobilenet_v2", (3, 64, 64), 1),
     ("efficientnet_b0", (3, 64, 64), 1),
 ]
-
-
-def trained(name, shape, width=8, dropout=0.0):
-    """A network whose normalisations have statistics, scales and shifts of their own."""
-    torch.manual_seed(0)
-    model = build_model(name, shape=shape, classes=5, width=width, dropout=dropout)
-    for layer in model.modules():
-        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
-            for values, low in ((layer.weight, 0.5), (layer.bias, -0.5), (layer.running_mean, -0.5)):
-                nn.init.uniform_(values, low, low + 1)
-            nn.init.uniform_(layer.running_var, 0.5, 2.0)
-    return model.eval()
 
 
 @pytest.mark.parametrize(("name", "shape", "width"), NETWORKS)

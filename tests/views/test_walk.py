@@ -1,4 +1,4 @@
-"""The forward pass against plain loops over the same network."""
+"""Reading a split through a network, against plain loops over the same network."""
 
 from dataclasses import replace
 
@@ -7,15 +7,19 @@ import pytest
 import torch
 
 from vbs_cli import Logits
-from vbs_cli.data import base, open_dataset
-from vbs_cli.data.noise import Draws, distort
+from vbs_cli.data import base, noise, open_dataset
+from vbs_cli.data.noise import distort
 from vbs_cli.errors import NotFinite
 from vbs_cli.models import build_model
 from vbs_cli.models.dropout import use_generator
 from vbs_cli.seeding import generator
-from vbs_cli.views import walk as forward
+from vbs_cli.views import walk as walking
+from vbs_cli.views.draws import Draws
 from vbs_cli.views.fast import fast
-from vbs_cli.views.walk import run_draws, run_patches
+from vbs_cli.views.patches import Patches
+from vbs_cli.views.walk import CHUNK, walk
+
+READING = [Patches(kernel=3), Draws(draws=3)]  # views that need one network
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def hook_first_layers(monkeypatch, hook):
         ready.net[0].register_forward_pre_hook(hook)
         return ready
 
-    monkeypatch.setattr(forward, "fast", hooked)
+    monkeypatch.setattr(walking, "fast", hooked)
 
 
 @torch.inference_mode()
@@ -46,7 +50,7 @@ def test_patches_are_those_of_the_network_with_the_last_incomplete_block(split, 
     monkeypatch.setattr(base, "BLOCK", 32)  # 70 examples: 32 + 32 + 6
     model = network()
     expected = Logits.from_patches(model(split.inputs(slice(None))), labels=split.y, kernel=3)
-    [record] = run_patches(model, split, kernel=3)
+    [record] = walk(model, split, Patches(kernel=3))
     torch.testing.assert_close(record.logits, expected.logits)
     torch.testing.assert_close(record.sigma, expected.sigma)
     assert torch.equal(record.labels, split.y)
@@ -56,26 +60,24 @@ def test_patches_are_those_of_the_network_with_the_last_incomplete_block(split, 
 def test_noise_reaches_the_network(split):
     model = network()
     x = distort(split.inputs(slice(None)), noise="gaussian", level=0.5, dataset="radio", split="test", block=0)
-    [record] = run_patches(model, split, kernel=3, noises=["gaussian"], level=0.5)
+    [record] = walk(model, split, Patches(kernel=3), noises=["gaussian"], level=0.5)
     torch.testing.assert_close(record.logits, model(x).mean(2))
 
 
-@pytest.mark.parametrize("role", ["patches", "draws"])
-def test_several_noises_in_one_walk_give_what_each_gives_alone(split, role, monkeypatch):
+@pytest.mark.parametrize("view", READING)
+def test_several_noises_in_one_walk_give_what_each_gives_alone(split, view, monkeypatch):
     monkeypatch.setattr(base, "BLOCK", 32)
-    model = network(0.5 if role == "draws" else 0.0)
+    model = network(0.5 if view == Draws(draws=3) else 0.0)
 
     def run(noises, **options):
-        if role == "draws":
-            return run_draws(model, split, draws=3, seed=0, noises=noises, level=0.4, **options)
-        return run_patches(model, split, kernel=3, noises=noises, level=0.4, **options)
+        return walk(model, split, view, noises=noises, level=0.4, **options)
 
     noises = ["gaussian", "speckle", "salt-and-pepper"]
     counts = []
-    together = run(noises, kept=Draws(), advance=counts.append)
+    together = run(noises, kept=noise.Draws(), advance=counts.append)
     assert sum(counts) == 3 * len(split)
-    for noise, record in zip(noises, together, strict=True):
-        [alone] = run([noise])
+    for each, record in zip(noises, together, strict=True):
+        [alone] = run([each])
         assert torch.equal(record.logits, alone.logits)
         assert torch.equal(record.sigma, alone.sigma)
     assert not torch.equal(together[0].logits, together[1].logits)
@@ -83,7 +85,7 @@ def test_several_noises_in_one_walk_give_what_each_gives_alone(split, role, monk
 
 @torch.inference_mode()
 def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
-    monkeypatch.setattr(forward, "CHUNK", 40)  # 70 examples: 40 + 30
+    monkeypatch.setattr(walking, "CHUNK", 40)  # 70 examples: 40 + 30
     model = network(dropout=0.5)
     x = split.inputs(slice(None))
     net = fast(model, (2, 200)).net  # masks follow the memory
@@ -91,7 +93,7 @@ def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
     for draw in range(3):
         use_generator(net, generator("mc-dropout", 5, "test", draw, 0))
         members.append(torch.cat([net(part).mean(2) for part in (x[:40], x[40:])]))
-    [record] = run_draws(model, split, draws=3, seed=5)
+    [record] = walk(model, split, Draws(draws=3), seed=5)
     torch.testing.assert_close(record.logits, torch.stack(members).mean(0))
     torch.testing.assert_close(record.mean_softmax, torch.stack(members).softmax(2).mean(0))
 
@@ -99,11 +101,11 @@ def test_draws_equal_the_plain_loop_with_the_same_masks(split, monkeypatch):
 def test_batch_norm_stays_in_evaluation_mode_while_dropout_draws(split):
     model = network(dropout=0.5).train()
     statistics = {name: value.clone() for name, value in model.named_buffers()}
-    [record] = run_draws(model, split, draws=3, seed=0)
+    [record] = walk(model, split, Draws(draws=3), seed=0)
     assert all(torch.equal(value, statistics[name]) for name, value in model.named_buffers())
     assert record.sigma.min() > 0
     # one example's prediction does not depend on the others of its batch
-    [masks_of_first] = run_draws(model, replace(split, x=split.x[:1], y=split.y[:1]), draws=3, seed=0)
+    [masks_of_first] = walk(model, replace(split, x=split.x[:1], y=split.y[:1]), Draws(draws=3), seed=0)
     assert len(masks_of_first) == 1
 
 
@@ -112,28 +114,22 @@ def test_logits_that_are_not_finite_are_located_in_the_split(split):
     x = split.x.copy()
     x[41] = float("nan")
     with pytest.raises(NotFinite, match="in 1 of 70 examples, the first is 41"):
-        run_patches(model, replace(split, x=x), kernel=3)
+        walk(model, replace(split, x=x), Patches(kernel=3))
     twice = replace(split, x=np.concatenate([split.x] * 4 + [x]), y=split.y.repeat(5))
     with pytest.raises(NotFinite, match="the first is 321"):
-        run_patches(model, twice, kernel=3)
+        walk(model, twice, Patches(kernel=3))
 
 
 def test_parts_are_kept_on_request_only(split):
     model = network()
-    assert run_patches(model, split, kernel=3)[0].parts is None
-    assert run_patches(model, split, kernel=3, keep_parts=True)[0].parts.shape == (70, 4, 10)
+    assert walk(model, split, Patches(kernel=3))[0].parts is None
+    assert walk(model, split, Patches(kernel=3), keep_parts=True)[0].parts.shape == (70, 4, 10)
 
 
-@pytest.mark.parametrize("role", ["patches", "draws"])
-def test_where_memory_runs_out_fewer_examples_go_through_together(split, role, monkeypatch):
-    model = network(0.5 if role == "draws" else 0.0)
-
-    def run():
-        if role == "draws":
-            return run_draws(model, split, draws=3, seed=0)[0]
-        return run_patches(model, split, kernel=3)[0]
-
-    whole = run()
+@pytest.mark.parametrize("view", READING)
+def test_where_memory_runs_out_fewer_examples_go_through_together(split, view, monkeypatch):
+    model = network(0.5 if view == Draws(draws=3) else 0.0)
+    [whole] = walk(model, split, view)
     sizes = []
 
     def scarce(module, inputs):
@@ -142,10 +138,10 @@ def test_where_memory_runs_out_fewer_examples_go_through_together(split, role, m
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     hook_first_layers(monkeypatch, scarce)
-    again = run()
-    assert max(sizes) == forward.CHUNK
+    [again] = walk(model, split, view)
+    assert max(sizes) == CHUNK
     assert sum(size for size in sizes if size <= 10) == len(split)
-    if role == "patches":
+    if view == Patches(kernel=3):
         torch.testing.assert_close(again.logits, whole.logits)
     assert torch.equal(again.labels, whole.labels)
 
@@ -159,6 +155,6 @@ def test_other_errors_and_memory_for_not_even_one_example_are_passed_on(split, m
     with monkeypatch.context() as patch:
         hook_first_layers(patch, never)
         with pytest.raises(torch.OutOfMemoryError):
-            run_patches(model, split, kernel=3)
+            walk(model, split, Patches(kernel=3))
     with pytest.raises(RuntimeError, match="channel dimensions"):
-        run_patches(torch.nn.Sequential(torch.nn.Conv1d(3, 4, 5)), split, kernel=3)
+        walk(torch.nn.Sequential(torch.nn.Conv1d(3, 4, 5)), split, Patches(kernel=3))

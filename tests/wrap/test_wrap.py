@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -11,8 +13,25 @@ from safetensors.torch import load, save
 from torch import nn
 
 from tests.wrap.classifying import CLASSES, METHOD, ended, images, loader, own, torchvision_s
-from vbs_cli import Logits, PatchAveraging, TemperatureScaling, VarianceSmoothing, sigma_bar, wrap
+from vbs_cli import Averaging, Logits, TemperatureScaling, VarianceSmoothing, sigma_bar, wrap
 from vbs_cli.errors import InvalidInput, NotFinite
+from vbs_cli.logits import spreads_named
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from vbs_cli import wrap",
+        "import vbs_cli; wrap = vbs_cli.wrap",
+        "import vbs_cli.wrap.watching; wrap = vbs_cli.wrap",
+        "import vbs_cli.wrap.smoothed; from vbs_cli import wrap",
+    ],
+)
+def test_the_public_function_can_be_called_whatever_was_imported_before_it(code):
+    layers = "nn.Conv1d(2, 3, 1), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(3, 4)"
+    use = f"from torch import nn; print(wrap(nn.Sequential({layers}), kernel=2).kernel)"
+    done = subprocess.run([sys.executable, "-c", f"{code}; {use}"], capture_output=True, text=True)
+    assert done.stdout == "2\n", done.stderr
 
 
 def test_the_network_runs_once_for_a_prediction():
@@ -45,7 +64,7 @@ def test_kernel_spread_and_map_are_those_of_the_method(kernel, spread):
     method = VarianceSmoothing(alpha=1.5, beta="mean", spread=spread, map="exponential")
     smoothed, x = wrap(own("convolution"), kernel=kernel, method=method).fit(loader()), images(seed=5)
     with torch.no_grad():
-        record = Logits.from_patches(smoothed.patches(x), kernel=kernel, spreads=method.spreads)
+        record = Logits.from_patches(smoothed.patches(x), kernel=kernel, spreads=spreads_named(method.reads))
         torch.testing.assert_close(
             smoothed.temperature(x).double(), smoothed.method.temperature(record), rtol=1e-5, atol=0
         )
@@ -63,7 +82,7 @@ def test_a_record_is_good_for_the_methods_of_the_library():
             smoothed.predict_proba(x), smoothed.method.predict_proba(record), rtol=1e-6, atol=1e-6
         )
     assert torch.equal(record.labels, y)
-    assert PatchAveraging().predict_proba(record).shape == (4, CLASSES)
+    assert Averaging().predict_proba(record).shape == (4, CLASSES)
     assert (TemperatureScaling().fit(record).temperature(record) > 0).all()
 
 

@@ -1,5 +1,5 @@
-"""What a run can have: the recipe of each artifact and the function that makes it; `plan` enters them into one graph.
+"""Artifacts of a run: the recipe of each and the function that makes it; `plan` collects them in one graph.
 
-Nothing here is a command and nothing prints. The order of the making: trainings, passes, fits, tables, figures, report
-and exports.
+Nothing here is a command and nothing prints. Artifacts are made in this order: trainings, passes, fits, tables,
+figures, report and exports.
 """

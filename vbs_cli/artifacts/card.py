@@ -1,4 +1,4 @@
-"""A model card: everything that somebody must know who runs an exported model without the run that it came from."""
+"""Model card of an exported model: everything needed to use it without the run that it came from."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ OF_SIMULATION = " The data are simulated: nothing here tells how the model does 
 
 @dataclass(frozen=True)
 class Facts:
-    """What an export knows of itself."""
+    """Facts about an exported file that its card reports: what it holds and the results of its check."""
 
     seed: int
     method: str
     fitted: Method
     format: str
     artifact: str  # the exported file in the run
-    apart: Mapping[str, float]  # largest differences from the Python model, by output
-    real: int  # inputs of the test split among those that were compared
+    apart: Mapping[str, float]  # largest differences from the Python model, keyed by output
+    real: int  # number of test inputs among those compared
 
 
 def card_of(job: Job, facts: Facts, tables: Sequence[str], *, weights: str) -> dict[str, Any]:
-    """Card as plain JSON; `tables` are those with scores that belong to the run, `weights` the artifact behind it."""
+    """Card as plain JSON; `tables` names the tables of scores that are up to date, `weights` the exported weights."""
     data, store, s = job.data, job.run.store, job.run.settings
     network = fitting_name(data.shape) if s.model == FITTING else s.model
     width = f" of width {s.width}" if network in MODELS else ""
@@ -91,14 +91,14 @@ def card_of(job: Job, facts: Facts, tables: Sequence[str], *, weights: str) -> d
 
 
 def metrics_of(job: Job, facts: Facts) -> list[dict[str, Any]]:
-    """The scores of the exported seed, clean and under every noise and level that was swept."""
+    """Scores of the exported seed, clean and under every noise and level that was swept."""
     found = job.run.metrics
     own = found[(found["seed"] == facts.seed) & (found["method"] == facts.method) & found["metric"].isin(TOLD)]
     return rows(own, ["noise", "level", "metric", "value"])
 
 
 def intervals_of(job: Job, facts: Facts) -> list[dict[str, Any]]:
-    """The method's intervals over examples and all seeds of the run."""
+    """Intervals of the method's scores over examples and all seeds of the run."""
     found = job.run.intervals
     own = found[(found["method"] == facts.method) & (found["baseline"] == "") & found["metric"].isin(TOLD)]
     return rows(own, ["noise", "level", "metric", "value", "low", "high"])
@@ -109,7 +109,7 @@ def rows(table: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def markdown_of(card: Mapping[str, Any]) -> str:
-    """The card for people."""
+    """Card as Markdown."""
     method, given, data, apart = card["method"], card["input"], card["data"], card["differences"]
     numbers = [[name, str(value)] for name, value in method.items() if name != "name" and value is not None]
     shapes = [[name, spelled(tuple(shape))] for name, shape in card["outputs"].items()]
@@ -145,7 +145,7 @@ def markdown_of(card: Mapping[str, Any]) -> str:
 
 
 def score_sections(card: Mapping[str, Any]) -> list[str]:
-    """A table of this network's scores, and one of intervals over all seeds, as far as there are any."""
+    """Sections with this network's scores and with the method's intervals over all seeds, as far as there are any."""
     if not card["metrics"]:
         return ["The run has not been evaluated; `vbs evaluate`, then `vbs export` again, fills this in."]
     found = pd.DataFrame(card["metrics"])
@@ -160,7 +160,7 @@ def score_sections(card: Mapping[str, Any]) -> list[str]:
 
 
 def told_conditions(found: pd.DataFrame) -> list[Condition]:
-    """Clean first, then some levels of every noise."""
+    """Conditions that a card lists: clean first, then some levels of every noise."""
     conditions = [Condition(layout.CLEAN, 0.0)]
     for noise, swept in found[found["level"] > 0].groupby("noise", sort=False):
         conditions += [Condition(str(noise), level) for level in some_levels(swept)]
@@ -168,7 +168,7 @@ def told_conditions(found: pd.DataFrame) -> list[Condition]:
 
 
 def cells(found: pd.DataFrame) -> list[str]:
-    """The scores of a condition, with their intervals where they have some."""
+    """Scores of one condition as text, in the order of TOLD, with their intervals if the rows have any."""
     by_metric = {str(row["metric"]): row for row in found.to_dict("records")}
 
     def told(row: Mapping[Any, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Cells of a table: one method of one seed under one condition; what was scored before is known by its fingerprint."""
+"""Cells of a table, each one method of one seed under one condition; fingerprints tell which were scored before."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS, Scored, scored
 from vbs_cli.run import layout
+from vbs_cli.views import VIEWS
 
 Source = tuple[int, str]  # seed and view of a record
 
@@ -30,7 +31,7 @@ class Cell:
     seed: int
     method: str
     view: str
-    passes: tuple[Pass, ...]  # behind the record that it reads
+    passes: tuple[Pass, ...]  # whose records it is scored from
 
     @property
     def source(self) -> Source:
@@ -42,7 +43,7 @@ class Cell:
 
 
 def by_condition(passes: Iterable[Pass]) -> Iterator[tuple[Condition, list[Pass]]]:
-    """Group passes over the same inputs."""
+    """Yield each condition with the passes under it, which have the same inputs."""
 
     def key(p: Pass) -> tuple[str, float]:
         return p.noise, p.level
@@ -52,7 +53,7 @@ def by_condition(passes: Iterable[Pass]) -> Iterator[tuple[Condition, list[Pass]
 
 
 def sources(job: Job, passes: Iterable[Pass]) -> dict[Source, tuple[Pass, ...]]:
-    """Records that passes under one condition give, and the passes behind each."""
+    """Passes that each record under one condition is made from, keyed by seed and view; joined records included."""
     found: dict[Source, tuple[Pass, ...]] = {(p.seed, p.view): (p,) for p in passes}
     for name, view in job.joining.items():
         members = [p for seed in job.seeds for p in found.get((seed, view.source), ())]
@@ -62,7 +63,7 @@ def sources(job: Job, passes: Iterable[Pass]) -> dict[Source, tuple[Pass, ...]]:
 
 
 def cells_of(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> list[Cell]:
-    """All that can be scored from some passes, condition by condition, in the order of the run's methods."""
+    """Cells that can be scored from these passes, condition by condition, in the order of the run's methods."""
     return [
         Cell(at, seed, name, pair.view, found[seed, pair.view])
         for at, group in by_condition(passes)
@@ -73,23 +74,24 @@ def cells_of(job: Job, fitted: Fitted, passes: Iterable[Pass]) -> list[Cell]:
     ]
 
 
-def fingerprints(job: Job, fitted: Fitted, cells: Iterable[Cell]) -> dict[str, str]:
-    """Fingerprint of each cell's inputs and code, keyed by cell name."""
+def fingerprints(job: Job, fitted: Fitted, cells: Iterable[Cell], revision: int) -> dict[str, str]:
+    """Fingerprint of each cell's inputs and code, keyed by cell name; the revision is that of the table's code."""
     methods = {
         (seed, name): files.sha256_of_json([asdict(method), METHODS.revisions([job.pairs[name].method])])
         for seed, of_seed in fitted.items()
         for name, method in of_seed.items()
     }
-    metrics = METRICS.revisions(METRICS)
+    joined = {name: [asdict(view), VIEWS.revisions([name])] for name, view in job.joining.items()}
+    code = [revision, METRICS.revisions(METRICS)]
     marks = {}
     for cell in cells:
-        made_from = [job.run.store.sha256(p.name) for p in cell.passes]
-        marks[cell.name] = files.sha256_of_json([metrics, methods[cell.seed, cell.method], made_from])[:16]
+        record = [joined.get(cell.view), *(job.run.store.sha256(p.name) for p in cell.passes)]
+        marks[cell.name] = files.sha256_of_json([code, methods[cell.seed, cell.method], record])[:16]
     return marks
 
 
 def scored_cells(job: Job, fitted: Fitted, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Scored]]:
-    """Predictions of cells that are grouped by condition; one record is in memory at a time, and read once."""
+    """Yield cells with their predictions; `cells` must be grouped by condition. Records are read once, one by one."""
     names = list(dict.fromkeys(p.name for cell in cells for p in cell.passes))
     job.make(names, to_read=names)
     for _, group in groupby(cells, key=lambda cell: cell.at):
@@ -104,7 +106,7 @@ def scored_cells(job: Job, fitted: Fitted, cells: Sequence[Cell]) -> Iterator[tu
 
 
 def score_record(method: Method, record: Logits) -> Scored:
-    """Predictions of a method, with what the sub-predictions behind them did."""
+    """Predictions of a method for a record, with the spread and the accuracy of its sub-predictions."""
     probs = method.predict_proba(record)
     if isinstance(method, TemperatureMethod):
         check_class_kept(probs, method.scores(record))
@@ -113,7 +115,7 @@ def score_record(method: Method, record: Logits) -> Scored:
 
 
 def check_class_kept(probs: Tensor, scores: Tensor) -> None:
-    """Refuse a temperature that changed the predicted class; the accuracy of a table would be wrong."""
+    """Refuse predictions whose class a temperature has changed, since the accuracy of a table would be wrong."""
     changed = int((probs.argmax(1) != scores.argmax(1)).sum())
     if changed:
         raise VbsError(f"a temperature changed {changed} predictions", hint="the logits are beyond double precision")

@@ -1,4 +1,4 @@
-"""One input under the noises of a run, for people to look at: what the networks saw."""
+"""Table of one example input under the noises of a run, for a figure of what the networks saw."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vbs_cli.errors import MissingArtifact
 from vbs_cli.run import Artifact, Recipe, formats, layout
 
 STAGE = "examples"
-REVISION = 1  # raised when the table holds something else
+REVISION = 1  # raised when the content of the table changes
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SPLIT, EXAMPLE = "test", 0
 
 
 def artifacts(job: Job, passes: Iterable[Pass]) -> list[Artifact]:
-    """The table of the example, where the run has swept a noise."""
+    """Artifact of the example table, or none if the run has swept no noise."""
     noises = sorted({p.noise for p in passes} - {layout.CLEAN})
     settings = {**job.labels(), "data": job.data.fingerprint, "noises": noises, "levels": list(LEVELS)}
     revisions = {"examples": REVISION, **NOISES.revisions(noises)}
@@ -28,7 +28,7 @@ def artifacts(job: Job, passes: Iterable[Pass]) -> list[Artifact]:
 
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write the table; a run without its data goes without."""
+    """Write the table, unless the run's data are missing."""
     [artifact] = due
     try:
         table = examples(job, artifact.recipe.settings["noises"])
@@ -39,7 +39,7 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
 
 
 def examples(job: Job, noises: list[str]) -> pd.DataFrame:
-    """The first input of the test split, distorted together with its block, as its passes had it."""
+    """First input of the test split under each noise and level, distorted with its whole block as in the passes."""
     split = job.data.split(SPLIT)
     block, inputs = next(split.blocks())
     label = int(split.y[EXAMPLE])

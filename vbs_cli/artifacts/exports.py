@@ -30,14 +30,14 @@ from vbs_cli.views import VIEWS
 
 STAGE = "export"
 REVISION = 1  # raised when the same weights and fits give another file
-REAL = 32  # inputs of the test split that a file is checked on, as they are and under noise
+REAL = 32  # number of test inputs that a file is checked on, both clean and under noise
 CARDS = ("json", "md")
 SCORES = (layout.METRICS, layout.INTERVALS)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which network and method to export, and in which format."""
+    """Format of an export, and the seed and method to export."""
 
     format: str
     seed: int = 0
@@ -57,7 +57,7 @@ class Choice:
 
 
 def artifacts(job: Job, choice: Choice) -> list[Artifact]:
-    """The file, then its card as JSON and as Markdown."""
+    """Artifacts of an export: the file, then its card as JSON and as Markdown."""
     method, weights = fitted(job, choice), need_trained(job, choice.seed, choice.network)
     name = layout.export(job.data.name, choice.seed, choice.method, FORMATS[choice.format].suffix)
     made_with = {"vbs": __version__, "torch": torch.__version__}
@@ -69,7 +69,7 @@ def artifacts(job: Job, choice: Choice) -> list[Artifact]:
 
 
 def known_artifacts(job: Job) -> list[Artifact]:
-    """Those of every export that the run has, as far as their networks and methods are still there."""
+    """Artifacts of every export of the run whose network and fitted method are still up to date."""
     entries = job.run.store.entries.values()
     values = [entry.settings for entry in entries if entry.stage == STAGE]
     found: list[Artifact] = []
@@ -80,7 +80,7 @@ def known_artifacts(job: Job) -> list[Artifact]:
 
 
 def fitted(job: Job, choice: Choice) -> TemperatureMethod:
-    """Method of the seed as `vbs calibrate` left it for today's network and settings."""
+    """Fitted method of the chosen seed; an error if it is not up to date with the run's network and settings."""
     if choice.seed not in job.seeds:
         there = f"{job.run.path} has seeds 0 to {job.seeds[-1]}"
         hint = f"vbs train --seeds {choice.seed + 1} trains more"
@@ -100,12 +100,12 @@ def fitted(job: Job, choice: Choice) -> TemperatureMethod:
 
 
 def scores(job: Job) -> list[str]:
-    """Names of the tables of scores that belong to the run as it is now."""
+    """Names of the tables of scores that are up to date."""
     return [name for name in SCORES if job.run.store.is_current(name, job.graph[name].recipe)]
 
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write the file, unless only its card is due, and the card. Nothing is written unless the check allows."""
+    """Write the file, unless only its card is due, and the card, if the file passes the check."""
     values = due[0].recipe.settings
     choice = Choice(values["format"], values["seed"], values["method"])
     file, *cards = artifacts(job, choice)
@@ -133,14 +133,14 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
 
 
 def card_files(card: Mapping[str, Any]) -> dict[str, bytes]:
-    """Bytes of a card by the suffixes of its two forms."""
+    """Bytes of a card as JSON and as Markdown, keyed by file suffix."""
     return {"json": files.to_json(card), "md": markdown_of(card).encode()}
 
 
 def real_inputs(job: Job) -> Iterator[Tensor]:
-    """Yield some inputs of the test split, where the run's data are at hand, then the same under noise: (B, C, *size).
+    """Yield test inputs (B, C, *size), first clean, then under noise; nothing if the run's data are missing.
 
-    Few clean inputs are smoothed, and a check of the others alone would say nothing about alpha and beta.
+    Few clean inputs are smoothed, and a check without smoothed inputs would say nothing about alpha and beta.
     """
     try:
         x = job.data.split("test").inputs(slice(0, REAL))

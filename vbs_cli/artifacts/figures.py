@@ -15,11 +15,11 @@ from vbs_cli.run import Artifact, Recipe, layout
 from vbs_cli.run.store import DAMAGED
 
 STAGE = "plot"
-REVISION = 1  # of what all figures share; each has its own
-CURVES = "training"  # the figure that a training ends with
+REVISION = 1  # of the code that all figures share; each figure also has its own
+CURVES = "training"  # figure that `vbs train` draws, and the field of `Tables` that it reads
 SWEEP, STUDY = "vbs noise-sweep", "vbs noise-sweep --study ensemble"
 
-# Where a field of `Tables` lies in the run, and the command that makes it.
+# Artifact that each field of `Tables` is read from, and the command that makes it.
 MADE_BY: Mapping[str, tuple[str, str]] = {
     "metrics": (layout.METRICS, "vbs evaluate"),
     "reliability": (layout.RELIABILITY, "vbs evaluate"),
@@ -35,20 +35,20 @@ MADE_BY: Mapping[str, tuple[str, str]] = {
 
 
 def tables_of(job: Job, fields: Iterable[str]) -> tuple[str, ...]:
-    """Artifacts that some tables lie in; that of training is one for each network."""
+    """Names of the artifacts that fields of `Tables` are read from; `training` has one for each network."""
     names = [sorted(job.run.training_tables()) if field == CURVES else [MADE_BY[field][0]] for field in fields]
     return tuple(name for some in names for name in some)
 
 
 def artifact(job: Job, figure: str, format: str, methods: Sequence[str] = ()) -> Artifact:
-    """A figure of all methods, or of some, in one format."""
+    """Artifact of a figure in one format, with all methods or only those named."""
     revisions = {"plotting": REVISION, **FIGURES.revisions([figure])}
     recipe = Recipe(STAGE, {"figure": figure, "methods": list(methods)}, tables_of(job, READS[figure]), revisions)
     return Artifact(layout.figure(figure, format, methods), recipe, make)
 
 
 def known_artifacts(job: Job) -> list[Artifact]:
-    """The figures that have been drawn; which can be drawn depends on what the tables hold."""
+    """Artifacts of the figures that have been drawn; which others could be drawn depends on the tables."""
     found = {
         name: (str(entry.settings["figure"]), tuple(entry.settings.get("methods", ())))
         for name, entry in job.run.store.entries.items()
@@ -76,7 +76,7 @@ def drawn_by(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
 
 
 def problems(job: Job) -> dict[str, MissingArtifact]:
-    """Tables that are not those of the run's present state, and what to do about each."""
+    """Error for each field of `Tables` whose table is missing or out of date, with the command that makes it."""
     found = {}
     for field, (name, command) in MADE_BY.items():
         path, entry = job.run.path / name, job.run.store.entries.get(name)
@@ -86,7 +86,7 @@ def problems(job: Job) -> dict[str, MissingArtifact]:
             found[field] = MissingArtifact(f"{path} is of an earlier version", hint=f"{command} makes it again")
         elif name in job.graph:
             state = job.run.store.state(name, job.graph[name].recipe)
-            # A damaged table is refused by whoever reads it, in words of its own.
+            # A damaged table raises its own error when it is read.
             if not state.current and state.kind != DAMAGED:
                 found[field] = MissingArtifact(f"{path} is {state}", hint=f"{command} makes it again")
     if not job.run.training_tables():
@@ -104,7 +104,7 @@ def tables(job: Job, fields: Iterable[str]) -> Tables:
 
 
 def evaluated(job: Job) -> Tables:
-    """Read all tables that the run has, among them those of `vbs evaluate`, which must be of its present state."""
+    """Read all tables that are up to date; those of `vbs evaluate` must be among them."""
     missing = problems(job)
     for field in ("metrics", "reliability", "intervals", "coverage", "proxy"):
         if field in missing:

@@ -1,9 +1,10 @@
-"""The methods of every seed, fitted on its validation records."""
+"""Fitted methods of every seed, from its validation records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from vbs_cli import files
 from vbs_cli.artifacts.job import Job
@@ -11,17 +12,27 @@ from vbs_cli.artifacts.passes import clean_passes, load_records
 from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method
 from vbs_cli.run import Artifact, Recipe, layout
+from vbs_cli.views import VIEWS
 
 STAGE = "calibrate"
-Fitted = Mapping[int, Mapping[str, Method]]  # by seed and name; those that read all seeds under layout.TOGETHER
+Fitted = Mapping[int, Mapping[str, Method]]  # by seed and name; layout.TOGETHER is the seed of methods that read all
 
 
 def artifacts(job: Job) -> list[Artifact]:
-    """The file with all fitted methods."""
-    methods = {name: {"pair": str(job.pairs[name]), **asdict(method)} for name, method in job.methods.items()}
-    revisions = METHODS.revisions(sorted({pair.method for pair in job.pairs.values()}))
+    """Artifact of the file with all fitted methods."""
+    settings = {"methods": options(job), **job.joins}
     inputs = tuple(p.name for p in clean_passes(job, "val"))
-    return [Artifact(layout.METHODS, Recipe(STAGE, {"methods": methods}, inputs, revisions), make)]
+    return [Artifact(layout.METHODS, Recipe(STAGE, settings, inputs, code(job)), make)]
+
+
+def options(job: Job) -> dict[str, dict[str, Any]]:
+    """Pair and options of each of the run's methods, by name."""
+    return {name: {"pair": str(job.pairs[name]), **asdict(method)} for name, method in job.methods.items()}
+
+
+def code(job: Job) -> dict[str, int]:
+    """Revisions of the run's methods, and of the views that join the records which they read."""
+    return METHODS.revisions(sorted({pair.method for pair in job.pairs.values()})) | VIEWS.revisions(job.joining)
 
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:

@@ -1,9 +1,9 @@
-"""What the stages share: the run and the data that they work on, and what the run's settings call for."""
+"""The job that every stage works on: a run, its data, how to compute, and what the run's settings call for."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,25 +19,25 @@ from vbs_cli.progress import SILENT, Progress
 from vbs_cli.run import Graph, Run
 from vbs_cli.views import VIEWS, View
 
-# What every record has; methods that read more have their passes leave it.
+# Contents that every record has; passes record further ones if a method reads them.
 USUAL_CONTENTS = {"sigma", "mean_softmax", "part_accuracy"}
 
 
 @dataclass(frozen=True)
 class Job:
-    """A stage's surroundings: the run, its data, and how to work."""
+    """Run that a stage works on, its data, and how to compute."""
 
     run: Run
     data: Prepared
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     force: bool = False
     progress: Progress = SILENT
-    crew: Crew | None = None  # who works on networks; without one, this process does
-    device_name: str = "auto"  # as asked for: other machines may have others
+    crew: Crew | None = None  # executor that trains and runs networks; None is this process
+    device_name: str = "auto"  # as the user gave it, since workers may have other devices
     tensorboard: bool = False
-    keep_patches: bool = False  # of noisy inputs too
+    keep_patches: bool = False  # whether passes over noisy inputs keep their parts too
     trains: bool = False  # whether networks that are missing may be trained
-    planned: Graph | None = field(default=None, repr=False)  # see stages.plan
+    planned: Graph | None = field(default=None, repr=False)  # made by artifacts.plan
 
     @property
     def seeds(self) -> range:
@@ -45,23 +45,23 @@ class Job:
 
     @property
     def given(self) -> bool:
-        """Whether the run was made from logits that the user has, so that there is no network."""
+        """Whether the run was made from the user's own logits, so that there is no network."""
         return self.run.settings.given
 
     @property
     def graph(self) -> Graph:
-        """The artifacts of the run; `stages.plan` enters them."""
+        """Graph of the run's artifacts, made by `artifacts.plan`."""
         assert self.planned is not None, "plan the job first"
         return self.planned
 
     @cached_property
     def pairs(self) -> dict[str, Pair]:
-        """The method and view behind each name that the run compares."""
+        """Pairs of method and view that the run compares, keyed by name."""
         return {name: find_pair(name) for name in self.run.settings.methods}
 
     @cached_property
     def methods(self) -> dict[str, Method]:
-        """The methods behind each name that the run compares, with their options, not yet fitted."""
+        """Methods that the run compares, keyed by name, with their options, not yet fitted."""
         options = self.run.settings.options
         check_options(options)
         methods = {name: method_of(pair, options.get(name, {})) for name, pair in self.pairs.items()}
@@ -71,28 +71,34 @@ class Job:
 
     @cached_property
     def views(self) -> dict[str, View]:
-        """The views that the run's methods read, each after the one whose records it joins."""
+        """Views that the run's methods read, keyed by name, each after the view whose records it joins."""
         names = [name for pair in self.pairs.values() for name in (VIEWS[pair.view].source, pair.view) if name]
         return {name: configured(VIEWS[name], name, self.run.settings) for name in dict.fromkeys(names)}
 
     @cached_property
     def passing(self) -> dict[str, View]:
-        """Those of the views whose records are made by passes of a network."""
+        """Views whose records are made by passes of a network, keyed by name."""
         return {name: view for name, view in self.views.items() if not view.source}
 
     @cached_property
     def joining(self) -> dict[str, View]:
-        """Those of the views whose records are joined from those of all seeds."""
+        """Views whose records are joined from those of all seeds, keyed by name."""
         return {name: view for name, view in self.views.items() if view.source}
+
+    @property
+    def joins(self) -> dict[str, Any]:
+        """Settings of the views that join records, for recipes of what is made from joined records; empty if none."""
+        found = {name: asdict(view) for name, view in self.joining.items()}
+        return {"joins": found} if found else {}
 
     @cached_property
     def networks(self) -> dict[str, Network]:
-        """The networks whose weights the run's views read."""
+        """Networks whose weights the run's views read, keyed by name."""
         names = dict.fromkeys(view.network for view in self.passing.values())
         return {name: configured(NETWORKS[name], name, self.run.settings) for name in names}
 
     def extras(self, view: str) -> list[str]:
-        """What the run's methods read of a view's records beyond what every record has."""
+        """Contents that the run's methods read of a view's records beyond those that every record has."""
         reads = {name for pair, method in self._paired() if pair.view == view for name in method.reads}
         return sorted(reads - USUAL_CONTENTS)
 
@@ -100,21 +106,21 @@ class Job:
         return [(self.pairs[name], method) for name, method in self.methods.items()]
 
     def make(self, names: Collection[str], *, forced: Collection[str] = (), to_read: Collection[str] = ()) -> None:
-        """Make what is due of some artifacts and of all that they are made from."""
+        """Make the named artifacts and all that they are made from, as far as they are due."""
         self.graph.make(self, names, forced=forced, to_read=to_read)
 
     def need_seeds(self) -> None:
-        """Refuse a view across seeds of a run that has one."""
+        """Refuse a run of one seed whose methods join the records of several seeds."""
         if self.joining and len(self.seeds) < 2:
             raise InvalidInput("an ensemble needs at least two seeds", hint="--seeds 2 or more, or leave ensembles out")
 
     def labels(self) -> dict[str, Any]:
-        """The columns that say where the numbers of a table come from."""
+        """Values of the columns that say where the numbers of a table come from."""
         return {"dataset": self.data.name, "source": self.data.source}
 
 
 def choose_device(name: str, progress: Progress = SILENT) -> torch.device:
-    """`auto` takes the fastest that is there; any other must be there."""
+    """Device of this name, which must be available; `auto` is the fastest available one."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         name = next(device for device, there in available.items() if there)

@@ -19,6 +19,7 @@ from vbs_cli.data.noise import Draws
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import ACTIVATIONS, Logits, spreads_named
 from vbs_cli.models.base import patch_grid
+from vbs_cli.pairs import USUAL
 from vbs_cli.progress import Task
 from vbs_cli.run import Artifact, Entry, Recipe, State, formats, layout
 from vbs_cli.run.store import CLEANED, CURRENT, DAMAGED
@@ -27,18 +28,18 @@ from vbs_cli.views.taps import find_taps
 from vbs_cli.views.walk import walk
 
 STAGE = "forward"
-REVISION = 1  # of the walk and of the records; raised when passes leave other numbers
+REVISION = 1  # of the walk and the records; raised when passes give other numbers
 CLEAN_SPLITS = ("val", "test")
-SPREAD_SETTINGS = ("kernel", "extras")  # those that can be changed where the parts were kept
+SPREAD_SETTINGS = ("kernel", "extras")  # settings that can be changed without the network if the parts were kept
 FLOAT = 4  # bytes
-AT = "@"  # between a noise and its level
-VALIDATION = "val:"  # before a noise that the validation data pass under
-OF_VIEW = "/"  # after the name of a view
+AT = "@"  # in the word of a pass, between a noise and its level
+VALIDATION = "val:"  # in the word of a pass, before a noise on the validation data
+OF_VIEW = "/"  # in the word of a pass, after the name of a view
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over one split, read by one view."""
+    """One pass over one split, clean or under noise at one level, read by one view."""
 
     seed: int
     view: str
@@ -66,7 +67,7 @@ class Pass:
 
     @property
     def word(self) -> str:
-        """What `vbs work` calls it: "test", "gaussian@0.5", "val:gaussian@0.5", "augmented/test"."""
+        """Word that asks `vbs work` for this pass: "test", "gaussian@0.5", "val:gaussian@0.5", "augmented/test"."""
         of = VALIDATION if self.split == "val" else ""
         word = self.split if self.clean else f"{of}{self.noise}{AT}{self.level!r}"
         return word if self.view == own_view(self.network) else f"{self.view}{OF_VIEW}{word}"
@@ -80,12 +81,13 @@ class Pass:
 
 
 def own_view(network: str) -> str:
-    """First view that reads a network's weights, which `vbs work` means where it names none."""
-    return next(name for name, view in VIEWS.items() if view.network == network and not view.source)
+    """View that words of `vbs work` mean if they name none: patches, or else the first that reads the network."""
+    views = [name for name, view in VIEWS.items() if view.network == network and not view.source]
+    return USUAL if USUAL in views else views[0]
 
 
 def recipe(job: Job, p: Pass) -> Recipe:
-    """What the record of a pass depends on."""
+    """Recipe of the record of a pass: everything that it depends on."""
     settings = {"data": job.data.fingerprint, "seed": p.seed, "network": p.network, "view": p.view, "split": p.split}
     settings |= {"noise": p.noise, "level": p.level, **asdict(job.views[p.view])}
     if extras := job.extras(p.view):
@@ -99,12 +101,15 @@ def recipe(job: Job, p: Pass) -> Recipe:
 
 
 def clean_passes(job: Job, *splits: str) -> list[Pass]:
-    """Passes of every view over splits as they are."""
+    """Passes of every seed and view over these splits without noise."""
     return [Pass(seed, view, split) for split in splits for seed in job.seeds for view in job.passing]
 
 
 def noise_passes(job: Job, noises: Iterable[str], levels: Sequence[float] = ()) -> list[Pass]:
-    """All levels above zero, by default those of the run's settings; level zero is the clean pass."""
+    """Passes over the test split under noises at all levels above zero, by default those of the settings.
+
+    Level zero is the clean pass.
+    """
     return [
         Pass(seed, view, "test", noise, level)
         for seed in job.seeds
@@ -116,7 +121,7 @@ def noise_passes(job: Job, noises: Iterable[str], levels: Sequence[float] = ()) 
 
 
 def passes_named(job: Job, seed: int, network: str, word: str) -> list[Pass]:
-    """What a word asks of a network: a split, a noise at one level ("gaussian@0.5"), or at all of the settings'."""
+    """Passes that a word asks for: over a split, or under noise at one level ("gaussian@0.5") or all of the run's."""
     view, _, rest = word.rpartition(OF_VIEW)
     view = view or own_view(network)
     if rest in CLEAN_SPLITS:
@@ -128,7 +133,7 @@ def passes_named(job: Job, seed: int, network: str, word: str) -> list[Pass]:
 
 
 def words_for(job: Job, passes: Sequence[Pass]) -> tuple[str, ...]:
-    """Words that ask for passes of one network, the shorter form where it says the same."""
+    """Words that ask for passes of one network; a noise alone ("gaussian") if all levels of the settings are wanted."""
     asked = {p.word: p.word for p in passes}
     for view, noise in {(p.view, p.noise) for p in passes if not p.clean and p.split == "test"}:
         first = next(p for p in passes if (p.view, p.noise) == (view, noise))
@@ -163,7 +168,7 @@ def cost(job: Job, p: Pass) -> float:
 
 
 def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
-    """Make the records of passes of one network: a walk over the data for each level, with all noises of that level."""
+    """Make the records of passes of one network, by one walk over the data per level for all noises of that level."""
     if not artifacts:
         return
     recipes = {Pass.of(artifact.recipe.settings): artifact.recipe for artifact in artifacts}
@@ -182,7 +187,7 @@ def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
 
 
 def walks(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
-    """Passes of the same view, split and level together, from the lowest level up."""
+    """Group passes that share a walk over the data, by level, split and view, from the lowest level up."""
 
     def key(p: Pass) -> tuple[float, str, str, bool]:
         return p.level, p.split, p.view, keeps_parts(job, p)
@@ -191,7 +196,7 @@ def walks(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
 
 
 def run_walk(job: Job, model: nn.Module, split: Split, passes: Sequence[Pass], kept: Draws, task: Task) -> list[Logits]:
-    """Records of passes that differ by their noise alone."""
+    """Walk over a split once and return the records of passes that differ in their noise alone."""
     first = passes[0]
     view = job.views[first.view]
     return walk(
@@ -202,17 +207,17 @@ def run_walk(job: Job, model: nn.Module, split: Split, passes: Sequence[Pass], k
 
 
 def keeps_parts(job: Job, p: Pass) -> bool:
-    """Whether a pass leaves all its parts, so that the kernel can be changed without the network.
+    """Whether the record of a pass keeps all its parts, so that the kernel can be changed without the network.
 
-    The clean splits do, and noisy validation data, on which settings are chosen; a level of noise of the test data
-    does on request, and goes on doing so.
+    Records of clean splits do, and those of noisy validation data, on which settings are chosen. Those of noisy test
+    data do on request, and whenever their last version did.
     """
     entry = job.run.store.entries.get(p.name)
     return p.clean or p.split == "val" or job.keep_patches or (entry is not None and "parts" in entry.settings)
 
 
 def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:
-    """What the records of some passes take on disk, headers of some hundred bytes aside."""
+    """Bytes that the records of passes take on disk, without their headers of some hundred bytes."""
 
     @cache
     def per_example(view_name: str, keep_parts: bool) -> int:
@@ -229,7 +234,7 @@ def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:
 
 
 def resummarise(job: Job, artifact: Artifact) -> bool:
-    """Renew a record that is stale for its spreads alone from the parts that it keeps; whether that was possible."""
+    """Renew a record whose spreads alone are stale from the parts that it keeps; return whether that was possible."""
     store, wanted = job.run.store, artifact.recipe
     entry = store.entries.get(artifact.name)
     if job.force or entry is None or not renewable(entry, wanted):
@@ -243,33 +248,38 @@ def resummarise(job: Job, artifact: Artifact) -> bool:
         return False
     again = record.at_kernel(wanted.settings.get("kernel", 1), spreads=spreads_named(wanted.settings.get("extras", ())))
     store.write(artifact.name, formats.logits_bytes(again), wanted)
-    job.progress.detail(f"{artifact.name}: spread taken again")
+    job.progress.detail(f"{artifact.name}: spread recomputed")
     return True
 
 
 def renewable(entry: Entry, wanted: Recipe) -> bool:
-    """Whether parts suffice for what is wanted: all but activations, which only the network gives."""
+    """Whether the parts of a record suffice for the extras that are wanted; activations need the network."""
     extras = set(wanted.settings.get("extras", ())) - set(entry.settings.get("extras", ()))
     return len(spreads_named(extras)) == len(extras)
 
 
+def recorded_passes(job: Job) -> list[Pass]:
+    """Passes over the test split that the run has records of, sorted by name, whichever command made them."""
+    entries = [entry for _, entry in sorted(job.run.store.entries.items()) if entry.stage == STAGE]
+    found = [Pass.of(entry.settings) for entry in entries if entry.settings["split"] == "test"]
+    return [p for p in found if p.seed in job.seeds and p.view in job.passing]
+
+
 def known_passes(job: Job) -> Iterator[tuple[Pass, State]]:
-    """Every pass over the test split that the run has a record of, whichever command made it, and its state."""
-    for _, entry in sorted(job.run.store.entries.items()):
-        if entry.stage == STAGE and entry.settings["split"] == "test":
-            p = Pass.of(entry.settings)
-            if p.seed in job.seeds and p.view in job.passing:
-                yield p, job.run.store.state(p.name, recipe(job, p))
+    """Yield every recorded pass over the test split with its state; recipes come from the job's graph, if planned."""
+    for p in recorded_passes(job):
+        known = job.planned is not None and p.name in job.graph
+        yield p, job.run.store.state(p.name, job.graph[p.name].recipe if known else recipe(job, p))
 
 
-def usable_passes(job: Job, known: Iterable[tuple[Pass, State]], requested: Iterable[Pass] = ()) -> list[Pass]:
-    """Passes over the test split that tables are made from, by name: those requested and those that are not stale.
+def usable_passes(job: Job, requested: Iterable[Pass] = ()) -> list[Pass]:
+    """Passes over the test split that tables are made from, sorted by name: those requested and those not stale.
 
-    Only conditions count that all views of their seed have passed. A damaged record counts, so that reading it fails
-    rather than passing it over.
+    A condition of a seed counts only if all views have a pass under it. Damaged records count too, so that reading
+    them fails instead of leaving them out unnoticed.
     """
     found = {p for p in requested if p.split == "test"}
-    found |= {p for p, state in known if state.kind in (CURRENT, CLEANED, DAMAGED)}
+    found |= {p for p, state in known_passes(job) if state.kind in (CURRENT, CLEANED, DAMAGED)}
     views: dict[tuple[int, str, float], set[str]] = {}
     for p in found:
         views.setdefault((p.seed, p.noise, p.level), set()).add(p.view)
@@ -278,18 +288,18 @@ def usable_passes(job: Job, known: Iterable[tuple[Pass, State]], requested: Iter
 
 
 def passes_behind(job: Job, artifact: str) -> list[Pass]:
-    """Passes whose records an artifact is made from, by name."""
+    """Passes whose records the named artifact is made from."""
     behind = [job.graph[name] for name in job.graph[artifact].recipe.inputs if name in job.graph]
     return [Pass.of(each.recipe.settings) for each in behind if each.recipe.stage == STAGE]
 
 
 def load(job: Job, p: Pass) -> Logits:
-    """Record that a pass left."""
+    """Read the record of a pass."""
     return formats.logits_from(job.run.store.read(p.name))
 
 
 def load_records(job: Job, passes: Iterable[Pass], *, joined: bool = True) -> Iterator[tuple[tuple[int, str], Logits]]:
-    """Records of passes over the same inputs by seed and view, without their parts; last, those joined of all seeds."""
+    """Yield ((seed, view), record) of passes over the same inputs, without parts; records joined of all seeds last."""
     members: dict[str, dict[int, Logits]] = {view.source: {} for view in job.joining.values()} if joined else {}
     for p in passes:
         record = replace(load(job, p), parts=None)
@@ -304,7 +314,7 @@ def load_records(job: Job, passes: Iterable[Pass], *, joined: bool = True) -> It
 
 
 def need_networks(job: Job) -> None:
-    """Refuse what logits alone cannot give."""
+    """Refuse a run that was made from logits, in a command that needs networks."""
     if job.given:
         hint = "only vbs evaluate --val FILE --test FILE can bring more logits"
         raise InvalidInput(f"{job.run.path} was made from logits and has no network for this", hint=hint)

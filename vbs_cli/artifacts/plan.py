@@ -13,19 +13,18 @@ from vbs_cli.run.store import STALE
 
 
 def planned(job: Job, requested: Iterable[Pass] = (), *, listed: Iterable[Pass] = ()) -> Job:
-    """The job with its graph, from the networks to the tables of all conditions that are known or requested.
+    """Job with a graph of its artifacts, from the networks to the tables of all conditions known or requested.
 
-    Passes that are only `listed` are part of the graph, but no table waits for them.
+    Passes that are only `listed` are part of the graph, but no table reads them.
     """
     requested = list(requested)
-    known = list(passes.known_passes(job))
-    usable = passes.usable_passes(job, known, requested)
     graph = Graph(job.run.store)
     job = replace(job, planned=graph)
-    clean = passes.clean_passes(job, *passes.CLEAN_SPLITS)
+    clean, recorded = passes.clean_passes(job, *passes.CLEAN_SPLITS), passes.recorded_passes(job)
     exposure = study.known_exposure(job)
     exposed = exposure.passes(job) if exposure is not None else []
-    graph.add(work.artifacts(job, dict.fromkeys([*clean, *requested, *listed, *(p for p, _ in known), *exposed])))
+    graph.add(work.artifacts(job, dict.fromkeys([*clean, *requested, *listed, *recorded, *exposed])))
+    usable = passes.usable_passes(job, requested)
     graph.add(fits.artifacts(job))
     graph.add(tables.artifacts(job, list(dict.fromkeys([*passes.clean_passes(job, "test"), *usable]))))
     graph.add(examples.artifacts(job, usable))
@@ -34,12 +33,12 @@ def planned(job: Job, requested: Iterable[Pass] = (), *, listed: Iterable[Pass] 
 
 
 def with_plan(job: Job) -> Job:
-    """The job with its graph, planned now unless it has one."""
+    """Job with its graph, which is planned now unless the job has one."""
     return job if job.planned is not None else planned(job)
 
 
 def with_everything(job: Job) -> Job:
-    """The job with the graph of all that its settings call for and of all that the run has, pictures included."""
+    """Job with a graph of all that its settings call for and all that the run has; figures and report included."""
     job = planned(job, listed=passes.settings_passes(job))
     job.graph.add(figures.known_artifacts(job))
     job.graph.add(report.artifacts(job))
@@ -48,7 +47,7 @@ def with_everything(job: Job) -> Job:
 
 
 def say_left_out(job: Job) -> None:
-    """Tell which sweeps no longer belong to the run's settings, or lack a network, and are left out of the tables."""
+    """Tell the user which sweeps the tables leave out, since they are stale or lack passes of some network."""
     used = {p.noise for p in passes.passes_behind(job, layout.METRICS)}
     known = [(p, state) for p, state in passes.known_passes(job) if not p.clean]
     stale = {p.noise for p, state in known if state.kind == STALE}

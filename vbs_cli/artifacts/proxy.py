@@ -1,4 +1,4 @@
-"""Whether the spread between sub-predictions is a proxy for uncertainty: what it did as predictions became wrong."""
+"""Table that shows whether the spread between sub-predictions is a proxy for uncertainty: its course as errors grow."""
 
 from __future__ import annotations
 
@@ -18,22 +18,30 @@ from vbs_cli.methods import METHODS
 from vbs_cli.metrics.proxy import Course, proxy
 from vbs_cli.run import layout
 from vbs_cli.seeding import threads
+from vbs_cli.views import VIEWS
 
 COLUMNS = ("noise", "view", "quantity", "value", "low", "high")
-REVISION = 1  # raised when the same records give other numbers
-Seen = tuple[Tensor, Tensor, Tensor, Tensor]  # the columns of a course at one level
+REVISION = 1  # of the table; methods and views have their own
+Seen = tuple[Tensor, Tensor, Tensor, Tensor]  # sigma, error, confidence and part accuracy of each example at a level
+
+
+def code(job: Job) -> dict[str, int]:
+    """Revisions of the table, of the methods that predict without calibration, and of the views that join records."""
+    plain = METHODS.revisions(sorted({view.plain for view in job.views.values()}))
+    return {"proxy": REVISION, **plain, **VIEWS.revisions(job.joining)}
 
 
 def proxy_table(
     job: Job, passes: Iterable[Pass], earlier: pd.DataFrame, known: Mapping[str, str]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """One row per noise, view and quantity, and a fingerprint per noise; rows known from an earlier table are kept."""
+    """Table with a row per noise, view and quantity, and a fingerprint per noise; rows of unchanged noises are kept."""
     passes = list(passes)
     clean = [p for p in passes if p.clean]
     groups = {noise: [*clean, *(p for p in passes if p.noise == noise)] for noise in sorted({p.noise for p in passes})}
     groups.pop(layout.CLEAN, None)
+    shared = [code(job), list(job.views), job.joins]
     marks = {
-        noise: files.sha256_of_json([REVISION, list(job.views), [job.run.store.sha256(p.name) for p in group]])[:16]
+        noise: files.sha256_of_json([shared, [job.run.store.sha256(p.name) for p in group]])[:16]
         for noise, group in groups.items()
     }
     todo = [noise for noise in groups if known.get(noise) != marks[noise]]
@@ -54,7 +62,7 @@ def proxy_table(
 
 
 def courses_of(job: Job, passes: Sequence[Pass]) -> Iterator[tuple[str, list[Course]]]:
-    """Spread and errors of every seed from the clean data to the strongest noise, by view."""
+    """Yield each view with the course of spread and errors of every seed, from clean data to the strongest level."""
     conditions = sorted(by_condition(passes), key=lambda pair: pair[0].level)
     everywhere = set.intersection(*(set(sources(job, group)) for _, group in conditions))
     order = {name: place for place, name in enumerate(job.views)}

@@ -21,7 +21,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "pandas", "matplotlib")
 
 
 def artifacts(job: Job) -> list[Artifact]:
-    """The report, which reads the tables that are there and the figures of all methods."""
+    """Artifact of the report, made from the tables that exist and the figures of all methods."""
     drawn = [layout.figure(figure, "svg") for figure in FIGURES]
     there = [layout.METHODS, *figures.tables_of(job, [*figures.MADE_BY, figures.CURVES]), *drawn]
     inputs = tuple(name for name in there if job.run.store.has(name))
@@ -30,7 +30,7 @@ def artifacts(job: Job) -> list[Artifact]:
 
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write the page; figures are drawn before."""
+    """Write the report; its figures must have been drawn before."""
     [artifact] = due
     job.run.store.write(artifact.name, render(gathered(job)).encode(), artifact.recipe)
 

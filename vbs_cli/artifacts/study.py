@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from vbs_cli import files
+from vbs_cli.artifacts import fits
 from vbs_cli.artifacts.cells import cells_of, scored_cells
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, load_records
 from vbs_cli.artifacts.tables import interval_rows, labelled
-from vbs_cli.methods import METHODS, Method
+from vbs_cli.methods import Method
 from vbs_cli.metrics import METRICS, Scored, bootstrap, values_of
 from vbs_cli.run import Artifact, Recipe, formats, layout
 from vbs_cli.seeding import threads
@@ -26,22 +27,22 @@ STAGE = "study"
 REVISION = 1  # of the study's tables; metrics and methods have their own
 # The paper's study; alpha 1 and beta q75 are the defaults of smoothing on members.
 BASELINE, SMOOTHED = "ensemble", "vbs-ensemble"
-MEMBER = "patches"  # the view whose records of all seeds are the members
+MEMBER = "patches"  # view whose records, one per seed, are the members of the ensembles
 NOISE, LEVELS, MAX_LEVEL = "gaussian", 60, 0.7
 COMPARED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
-RANKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # quantiles of entropy whose predicted distributions are kept
+RANKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # entropy quantiles of the examples whose distributions are kept
 TABLES = (layout.STUDY_METRICS, layout.STUDY_INTERVALS, layout.STUDY_DISTRIBUTIONS)
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """The noise and the levels that the members are exposed to."""
+    """Noise and levels that the members are exposed to."""
 
     noise: str
     levels: tuple[float, ...]
 
     def passes(self, job: Job) -> list[Pass]:
-        """Every member at every level; level zero is the clean pass."""
+        """Passes of every member at every level; level zero is the clean pass."""
         return [
             Pass(seed, MEMBER, "test", self.noise, level) if level > 0 else Pass(seed, MEMBER, "test")
             for level in self.levels
@@ -54,30 +55,27 @@ def validation(job: Job) -> list[Pass]:
     return [Pass(seed, MEMBER, "val") for seed in job.seeds]
 
 
-def with_ensembles(job: Job) -> Job:
-    """The job with both ensembles among its methods, and nothing else changed: its records serve both."""
-    methods = tuple(dict.fromkeys([*job.run.settings.methods, BASELINE, SMOOTHED]))
+def with_ensembles(job: Job, others: Sequence[str]) -> Job:
+    """Copy of the job whose methods are `others` and then both ensembles."""
+    methods = tuple(dict.fromkeys([*others, BASELINE, SMOOTHED]))
     return replace(job, run=replace(job.run, settings=replace(job.run.settings, methods=methods)))
 
 
 def artifacts(job: Job, exposure: Exposure) -> list[Artifact]:
-    """The study's tables and fitted methods."""
-    of_study = with_ensembles(job)
-    both = (BASELINE, SMOOTHED)
+    """Artifacts of the study: its fitted methods and its tables."""
+    of_study = with_ensembles(job, [])
     settings = {
-        **job.labels(),
+        **{**job.labels(), **of_study.joins, "methods": fits.options(of_study)},
         **{"noise": exposure.noise, "levels": list(exposure.levels), "metrics": list(METRICS)},
-        "methods": {name: {"pair": str(of_study.pairs[name]), **asdict(of_study.methods[name])} for name in both},
     }
     made_from = [*validation(job), *exposure.passes(job)]
-    revisions = {"study": REVISION, **METRICS.revisions(METRICS)}
-    revisions |= METHODS.revisions(sorted({of_study.pairs[name].method for name in both}))
+    revisions = {"study": REVISION, **METRICS.revisions(METRICS), **fits.code(of_study)}
     recipe = Recipe(STAGE, settings, tuple(dict.fromkeys(p.name for p in made_from)), revisions)
     return [Artifact(name, recipe, make) for name in (layout.STUDY_METHODS, *TABLES)]
 
 
 def known_exposure(job: Job) -> Exposure | None:
-    """The noise and levels of the study that the run has, if it has one."""
+    """Noise and levels of the study that the run has already, or None."""
     entry = job.run.store.entries.get(layout.STUDY_METRICS)
     if entry is None or MEMBER not in job.passing:
         return None
@@ -88,7 +86,7 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     """Compare the two ensembles at every level, and write all tables of the study."""
     made_from = due[0].recipe
     exposure = Exposure(made_from.settings["noise"], tuple(made_from.settings["levels"]))
-    here = with_ensembles(job)
+    here = with_ensembles(job, job.run.settings.methods)  # whose records serve all of them
     fitted = fit(here)
     made: dict[str, bytes] = {
         layout.STUDY_METHODS: files.to_json({name: asdict(method) for name, method in fitted.items()}),
@@ -99,12 +97,12 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
 
 
 def table_of(job: Job, rows: list[dict[str, Any]]) -> bytes:
-    """Rows as a table, from the lowest level up."""
+    """Bytes of a table of these rows, from the lowest level up."""
     return formats.table_bytes(labelled(job, sorted(rows, key=lambda row: float(row["level"]))))
 
 
 def fit(job: Job) -> dict[str, Method]:
-    """Both methods, fitted on the validation records of all members."""
+    """Fit both methods on the validation records of all members."""
     names = [p.name for p in validation(job)]
     job.make(names, to_read=names)
     records = dict(load_records(job, validation(job)))
@@ -113,7 +111,7 @@ def fit(job: Job) -> dict[str, Method]:
 
 
 def compared(job: Job, exposure: Exposure, fitted: dict[str, Method]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of each table of the study."""
+    """Rows of each table of the study, keyed by the table's name."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     chosen: Tensor | None = None
     passes = exposure.passes(job)
@@ -134,26 +132,26 @@ def compared(job: Job, exposure: Exposure, fitted: dict[str, Method]) -> dict[st
 
 
 def predictions_at(job: Job, fitted: dict[str, Method], passes: Sequence[Pass]) -> dict[str, Scored]:
-    """Predictions of both ensembles at one level."""
+    """Predictions of both ensembles at one level, keyed by method."""
     cells = [cell for cell in cells_of(job, {layout.TOGETHER: fitted}, passes) if cell.method in fitted]
     return {cell.method: scored for cell, scored in scored_cells(job, {layout.TOGETHER: fitted}, cells)}
 
 
 def scores(predictions: dict[str, Scored], keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows with every metric of both ensembles."""
+    """Yield a row for each metric of both ensembles."""
     for method, scored in predictions.items():
         for metric, value in values_of(scored, tuple(METRICS)).items():
             yield {"method": method, **keys, "metric": metric, "value": value}
 
 
 def at_ranks(entropy: Tensor) -> Tensor:
-    """Find the examples whose entropies are the RANKS quantiles: (N,) -> (5,)."""
+    """Indices of the examples whose entropies are the RANKS quantiles: (N,) -> (5,)."""
     places = (torch.tensor(RANKS) * (len(entropy) - 1)).round().long()
     return entropy.argsort(stable=True)[places]
 
 
 def distributions(predictions: dict[str, Scored], chosen: Tensor, keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows with the whole predicted distribution of each chosen example."""
+    """Yield rows with the whole predicted distribution of each chosen example."""
     for method, scored in predictions.items():
         for rank, example in zip(RANKS, chosen.tolist(), strict=True):
             of_example = {"rank": rank, "example": example, "label": int(scored.labels[example])}

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from vbs_cli import files
-from vbs_cli.artifacts import proxy
+from vbs_cli.artifacts import fits, proxy
 from vbs_cli.artifacts.cells import Cell, cells_of, fingerprints, scored_cells
 from vbs_cli.artifacts.fits import Fitted
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, passes_behind
 from vbs_cli.conditions import Condition, conditions
-from vbs_cli.methods import METHODS
 from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, risk_coverage, values_of
 from vbs_cli.metrics.reliability import bins_of
 from vbs_cli.run import Artifact, Recipe, formats, layout
@@ -32,30 +31,31 @@ SCORE_COLUMNS = ["seed", "method", "noise", "level", "metric", "value"]
 
 
 def artifacts(job: Job, passes: Sequence[Pass]) -> list[Artifact]:
-    """The tables, made from passes over the test split: clean ones and those of any sweep."""
+    """Artifacts of the tables, made from passes over the test split: clean ones and those of any sweep."""
     clean, shown = [p for p in passes if p.clean], shown_passes(passes)
-    labels, bins = job.labels(), {"reliability_bins": job.run.settings.reliability_bins}
-    scoring = {"tables": REVISION, **METRICS.revisions(METRICS)}
-    scoring |= METHODS.revisions(sorted({pair.method for pair in job.pairs.values()}))
+    shared, bins = {**job.labels(), **job.joins}, {"reliability_bins": job.run.settings.reliability_bins}
+    predictions = {"tables": REVISION, **fits.code(job)}
+    scores = predictions | METRICS.revisions(METRICS)
 
-    def table(name: str, make: Make, behind: Iterable[Pass], *others: str, **settings: Any) -> Artifact:
+    def table(
+        name: str, make: Make, behind: Iterable[Pass], *others: str, code: Mapping[str, int], **settings: Any
+    ) -> Artifact:
         inputs = (*others, *sorted(p.name for p in behind))
-        revisions = {"proxy": proxy.REVISION} if name == layout.PROXY else scoring
-        return Artifact(name, Recipe(STAGE, {**labels, **settings}, inputs, revisions), make)
+        return Artifact(name, Recipe(STAGE, {**shared, **settings}, inputs, code), make)
 
     metrics = {"metrics": list(METRICS)}
     return [
-        table(layout.METRICS, make_metrics, passes, layout.METHODS, **metrics),
-        table(layout.REPLICATES, make_replicates, shown, layout.METHODS, **metrics),
-        table(layout.INTERVALS, make_intervals, [], layout.REPLICATES, **metrics),
-        table(layout.RELIABILITY, make_reliability, clean, layout.METHODS, **bins),
-        table(layout.COVERAGE, make_coverage, shown, layout.METHODS),
-        table(layout.PROXY, make_proxy, passes, views=list(job.views)),
+        table(layout.METRICS, make_metrics, passes, layout.METHODS, code=scores, **metrics),
+        table(layout.REPLICATES, make_replicates, shown, layout.METHODS, code=scores, **metrics),
+        table(layout.INTERVALS, make_intervals, [], layout.REPLICATES, code=scores, **metrics),
+        table(layout.RELIABILITY, make_reliability, clean, layout.METHODS, code=predictions, **bins),
+        table(layout.COVERAGE, make_coverage, shown, layout.METHODS, code=predictions),
+        table(layout.PROXY, make_proxy, passes, code=proxy.code(job), views=list(job.views)),
     ]
 
 
 def with_intervals() -> list[str]:
-    """Metrics that have an interval; what a calibrated predictor would score by chance is a yardstick without one."""
+    """Names of metrics with intervals; yardsticks, like the ECE of a calibrated predictor by chance, have none."""
     return [name for name, metric in METRICS.items() if not metric.yardstick]
 
 
@@ -68,7 +68,7 @@ def shown_passes(passes: Iterable[Pass]) -> list[Pass]:
 
 
 def labelled(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
-    """A table that says where its numbers come from, in its first columns."""
+    """Table of these rows whose first columns say where its numbers come from."""
     table = pd.DataFrame(rows)
     labels = job.labels()
     return table.assign(**labels)[[*labels, *(column for column in table if column not in labels)]]
@@ -100,11 +100,11 @@ def cell_by_cell(
     *,
     task: str,
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Rows of KEYS and `columns` for each cell; those that the table called `name` holds already are kept.
+    """Table of KEYS and `columns` for all cells, and the fingerprint of each cell, by which the next call knows it.
 
-    Returns the fingerprints of the cells too, by which the next call knows them.
+    Rows of cells that the present table called `name` holds with the same fingerprint are taken from it.
     """
-    marks = fingerprints(job, fitted, cells)
+    marks = fingerprints(job, fitted, cells, REVISION)
     table, known = earlier_table(job, name, [*KEYS, *columns])
     todo = [cell for cell in cells if known.get(cell.name) != marks[cell.name]]
     kept = [(c.at.noise, c.at.level, c.seed, c.method) for c in cells if known.get(c.name) == marks[c.name]]
@@ -121,18 +121,18 @@ def cell_by_cell(
 
 
 def earlier_table(job: Job, name: str, columns: Sequence[str]) -> tuple[pd.DataFrame, Mapping[str, str]]:
-    """Rows of a table that is there already, and the fingerprints of the cells that they belong to."""
+    """Rows of an existing table and the fingerprints stored in it; empty if there are none to take over."""
     if job.force or not job.run.store.has(name):
         return pd.DataFrame(columns=list(columns)), {}
     data = job.run.store.read(name)
     table = formats.table_from(data)
-    if not set(columns) <= set(table):  # an earlier version's
+    if not set(columns) <= set(table):  # written by an earlier version
         return pd.DataFrame(columns=list(columns)), {}
     return table[list(columns)], formats.table_notes(data)
 
 
 def in_order(table: pd.DataFrame, methods: Sequence[str], last: str) -> pd.DataFrame:
-    """Sort a table by noise, level, seed, method (in the order of the run's) and a last column."""
+    """Sort a table by noise, level, seed, method (in the order of `methods`) and a last column."""
     order = {name: position for position, name in enumerate(methods)}
 
     def rank(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -151,12 +151,13 @@ def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
 def make_replicates(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     """Write bootstrap replicates of each method's metrics under the shown conditions, (metrics, 1 + R) each.
 
-    They are paired, since every method is drawn the same examples and seeds, and so one alone can be made again.
+    They are paired, since the same examples and seeds are drawn for all methods; so those of one method can be made
+    again alone.
     """
     [artifact] = due
     fitted = job.run.methods
     every = cells_of(job, fitted, passes_behind(job, artifact.name))
-    groups, of_cell = methods_of(every), fingerprints(job, fitted, every)
+    groups, of_cell = methods_of(every), fingerprints(job, fitted, every, REVISION)
     marks = {name: files.sha256_of_json([of_cell[cell.name] for cell in cells]) for name, cells in groups.items()}
     tensors, known = earlier_replicates(job)
     kept = {name: tensors[name] for name in groups if known.get(name) == marks[name]}
@@ -174,7 +175,7 @@ def make_replicates(job: Job, due: Sequence[Artifact], done: Sequence[Artifact])
 
 
 def methods_of(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Cells of each method under each condition, for the seeds that all methods have there."""
+    """Cells of each method under each condition, keyed by `replicates_name`, for the seeds that all methods have."""
     groups: dict[str, list[Cell]] = {}
     for at, group in groupby(cells, key=lambda cell: cell.at):
         by_method: dict[str, list[Cell]] = {}
@@ -217,7 +218,7 @@ def make_intervals(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) 
 
 
 def interval_rows(found: Bootstrap, methods: Sequence[str], metrics: Sequence[str]) -> Iterator[Row]:
-    """Rows with the interval of each metric (baseline "") and of its difference from each other method."""
+    """Yield rows with the interval of each metric (baseline "") and of its difference from each other method."""
 
     def row(method: str, baseline: str, metric: str, interval: Interval) -> Row:
         numbers = {"value": interval.value, "low": interval.low, "high": interval.high}
@@ -243,7 +244,7 @@ def make_reliability(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]
 
 
 def make_coverage(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write errors among ever more of the most confident predictions, per seed, method and shown condition."""
+    """Write the error rate at each coverage (share of predictions kept), per seed, method and shown condition."""
     [artifact] = due
     fitted = job.run.methods
 
@@ -259,7 +260,7 @@ def make_coverage(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -
 
 
 def make_proxy(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write whether the spread tells when predictions are wrong, per noise and view."""
+    """Write how well the spread indicates wrong predictions, per noise and view."""
     [artifact] = due
     earlier = earlier_table(job, artifact.name, proxy.COLUMNS)
     table, marks = proxy.proxy_table(job, passes_behind(job, artifact.name), *earlier)
@@ -267,7 +268,7 @@ def make_proxy(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> N
 
 
 def reliability_rows(predictions: Scored, n_bins: int, **keys: Any) -> list[Row]:
-    """Rows of the reliability table with some keys, one per bin."""
+    """Rows of the reliability table, one per bin, each with these keys."""
     bins = bins_of(predictions.confidence, predictions.correct, n_bins=n_bins)
     columns = (bins.edges[:-1], bins.edges[1:], bins.count, bins.accuracy, bins.confidence)
     return [

@@ -26,8 +26,8 @@ from vbs_cli.run.board import Board
 from vbs_cli.seeding import threads
 
 STAGE = "train"
-REVISION = 1  # of the training loop; raised when it leaves other weights
-# Forward and backward pass of an example against a forward pass alone, for the estimate of the time left.
+REVISION = 1  # of the training loop; raised when it gives other weights
+# Cost of a training step per example, in forward passes, for the estimate of the time left.
 TRAINING_COST = 3
 SETTINGS = (
     *("model", "width", "epochs", "batch", "lr", "weight_decay"),
@@ -36,7 +36,7 @@ SETTINGS = (
 
 
 def recipe(job: Job, seed: int, network: str) -> Recipe:
-    """What the weights of one network depend on."""
+    """Recipe of the weights of one network: everything that they depend on."""
     s = job.run.settings
     if s.weights:
         return Recipe(STAGE, {"seed": seed, "network": network, "model": s.model, "weights": s.weights})
@@ -47,9 +47,9 @@ def recipe(job: Job, seed: int, network: str) -> Recipe:
 
 
 def artifact_names(job: Job, seed: int, network: str) -> list[str]:
-    """Training table, further artifacts of the network, weights of the best epoch and of the last.
+    """Names of the training table, further artifacts of the network, weights of the best epoch and of the last.
 
-    Weights that were trained elsewhere are the last alone, and logits that were given have none.
+    A network that was trained elsewhere has the last weights alone, and a run of the user's own logits has none.
     """
     if job.given:
         return []
@@ -71,7 +71,10 @@ def cost_of_one(job: Job) -> float:
 
 
 def begin(job: Job, networks: Sequence[tuple[int, str]]) -> None:
-    """Tell how many hours of work are ahead. A forced training begins anew, but goes on if it is interrupted."""
+    """Estimate the hours that the paper's profile takes on a CPU, and drop the checkpoints of forced trainings.
+
+    A forced training thus begins anew, but continues from its own checkpoints if it is interrupted.
+    """
     if job.force:
         for seed, network in networks:
             job.run.store.remove(layout.checkpoint(seed, network))
@@ -94,13 +97,13 @@ def finished(job: Job) -> list[tuple[int, str]]:
 
 
 def tidy(job: Job) -> None:
-    """Remove the checkpoints that finished trainings need no more."""
+    """Remove the checkpoints of finished trainings."""
     for seed, network in finished(job):
         job.run.store.remove(layout.checkpoint(seed, network))
 
 
 def fill_board(job: Job) -> None:
-    """Write TensorBoard's curves of trainings that were finished before anybody asked for them."""
+    """Write the TensorBoard curves of finished trainings that have none."""
     for seed, network in finished(job):
         folder = job.run.path / layout.board(seed, network)
         if not folder.is_dir():
@@ -157,7 +160,7 @@ def train_one(job: Job, *, seed: int, network: str) -> None:
 def further_artifacts(
     job: Job, model: nn.Module, last: loop.Checkpoint, data: Split, *, seed: int, network: str
 ) -> Mapping[str, Tensors]:
-    """Tensors that the network leaves at the end of its training beside its weights."""
+    """Tensors besides its weights that a network keeps at the end of its training, keyed by artifact."""
     chosen = job.networks[network]
     if not chosen.artifacts:
         return {}
@@ -193,18 +196,18 @@ def estimate_seconds(job: Job) -> float:
 
 
 def untrained(job: Job, network: str) -> nn.Module:
-    """Network of the run's architecture, its weights yet unset."""
+    """Network of the run's architecture, without trained weights."""
     s = job.run.settings
     return job.networks[network].build(s.model, shape=job.data.shape, classes=job.data.classes, width=s.width)
 
 
 def weights_name(job: Job, seed: int, network: str) -> str:
-    """Artifact with the weights that the run evaluates."""
+    """Name of the artifact with the weights that the run evaluates."""
     return (layout.best_weights if job.run.settings.select == "best" else layout.weights)(seed, network)
 
 
 def need_trained(job: Job, seed: int, network: str) -> str:
-    """Name of a network's weights, made by today's settings and code; else the error that says what to do."""
+    """Name of a network's weights; an error if they were not made by the current settings and code."""
     name, made_from = weights_name(job, seed, network), recipe(job, seed, network)
     state = job.run.store.checked_state(name, made_from)
     if not state.current:
@@ -216,17 +219,17 @@ def need_trained(job: Job, seed: int, network: str) -> str:
 
 
 def trained(job: Job, seed: int, network: str) -> nn.Module:
-    """Network with the weights that `vbs train` left."""
+    """Network with the weights that the run evaluates."""
     model = untrained(job, network)
     model.load_state_dict(formats.tensors_from(job.run.store.read(need_trained(job, seed, network))))
     return model
 
 
 def summary(job: Job) -> list[dict[str, Any]]:
-    """The last epoch of every network that is trained, with the time of all its epochs and the mean speed."""
+    """One row per trained network: its last epoch, with the time of all its epochs and their mean speed."""
     rows: list[dict[str, Any]] = []
     for seed, network in finished(job):
-        table = job.run.table(layout.training(seed, network)).rename(columns={"model": "network"})  # earlier versions
+        table = job.run.table(layout.training(seed, network)).rename(columns={"model": "network"})  # of older runs
         over_all = table.agg({"seconds": "sum", "waited": "sum", "speed": "mean"}).round(1)
         rows.append({**table.to_dict("records")[-1], **over_all.to_dict()})  # type: ignore[dict-item]
     return rows

@@ -1,7 +1,7 @@
-"""What only networks can do, training and forward passes, handed out to this process or to others.
+"""Training and forward passes, handed out to this process or to others.
 
-All that is asked of one network of one seed is one piece of work, which one process does under a lock of its own: this
-one, another on this machine, or one on a cluster. So the result does not depend on where it was done.
+All that is requested of one network of one seed is one piece of work, which one process does under its own lock: this
+process, another on this machine, or one on a cluster. So the result does not depend on where it was done.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from vbs_cli.run import Artifact, Recipe, Store, layout, part_of
 from vbs_cli.seeding import threads
 
 TRAIN = "train"
-VISIBLE = 60.0  # seconds until what another machine has written must be seen here
+VISIBLE = 60.0  # seconds within which files from another machine must appear here
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of one network of one seed."""
+    """One piece of work: the training and passes requested of one network of one seed."""
 
     seed: int
     network: str
@@ -51,12 +51,12 @@ class Work:
         return [p for word in words for p in passes.passes_named(job, self.seed, self.network, word)]
 
     def artifacts(self, job: Job) -> list[Artifact]:
-        """All that it makes."""
+        """Artifacts that this piece of work makes."""
         trained = training.artifact_names(job, self.seed, self.network) if TRAIN in self.what else []
         return [job.graph[name] for name in (*trained, *(p.name for p in self.passes(job)))]
 
     def cost(self, job: Job) -> float:
-        """Cost in forward passes of one example, as if nothing of it were done."""
+        """Cost in forward passes of one example, whether or not some of it is done already."""
         trained = training.cost_of_one(job) if TRAIN in self.what else 0.0
         return trained + sum(passes.cost(job, p) for p in self.passes(job))
 
@@ -65,7 +65,7 @@ Failures = Mapping[Work, VbsError]
 
 
 class NetworksFailed(VbsError):
-    """Some networks could not be trained or run; the others are done."""
+    """Raised when some networks could not be trained or run; the others are done."""
 
     def __init__(self, failures: Failures) -> None:
         reasons = "; ".join(f"{work.title}: {error}" for work, error in failures.items())
@@ -75,7 +75,7 @@ class NetworksFailed(VbsError):
 
 
 def artifacts(job: Job, wanted: Iterable[Pass]) -> list[Artifact]:
-    """Weights and tables of all trainings, and the records of passes."""
+    """Artifacts of all trainings, and the records of the wanted passes."""
     trained = [
         Artifact(name, recipe, make)
         for seed, network in training.every_network(job)
@@ -86,7 +86,7 @@ def artifacts(job: Job, wanted: Iterable[Pass]) -> list[Artifact]:
 
 
 def parse_work(job: Job, name: str, what: Sequence[str]) -> Work:
-    """Piece of work by its name, `3/dropout`, and what is asked of it, by default all that the settings call for."""
+    """Piece of work with this name, `3/dropout`, and these words, by default all that the settings call for."""
     every = {f"{seed}/{network}": (seed, network) for seed, network in training.every_network(job)}
     if name not in every:
         raise unknown("network", name, every)
@@ -116,7 +116,7 @@ def do(job: Job, work: Work) -> None:
 
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Train networks and make the records of passes; each network does all that is due in one go."""
+    """Train networks and make the records of passes; all that is due of one network is one piece of work."""
     trainings = {network_of(artifact) for artifact in due if artifact.recipe.stage == training.STAGE}
     records = [artifact for artifact in due if artifact.recipe.stage == passes.STAGE]
     if not job.trains:
@@ -141,7 +141,7 @@ def network_of(artifact: Artifact) -> tuple[int, str]:
 def say_what_is_there(
     job: Job, trainings: set[tuple[int, str]], records: Sequence[Artifact], every: Sequence[Artifact]
 ) -> None:
-    """Tell how much of what was asked for needs no work."""
+    """Tell the user how many of the requested networks and passes are up to date."""
     networks = {network_of(artifact) for artifact in every if artifact.recipe.stage == training.STAGE}
     if 0 < len(trainings) < len(networks):
         job.progress.say(f"train: {len(networks) - len(trainings)} of {len(networks)} networks are there already")
@@ -151,7 +151,7 @@ def say_what_is_there(
 
 
 def works(job: Job, trainings: Sequence[tuple[int, str]], records: Iterable[Artifact]) -> list[Work]:
-    """Trainings and passes as pieces of work, one for each network."""
+    """Group trainings and records into pieces of work, one for each network."""
     of_network: dict[tuple[int, str], list[Pass]] = {key: [] for key in trainings}
     for artifact in records:
         of_network.setdefault(network_of(artifact), []).append(Pass.of(artifact.recipe.settings))
@@ -162,14 +162,14 @@ def works(job: Job, trainings: Sequence[tuple[int, str]], records: Iterable[Arti
 
 
 def do_all(job: Job, pieces: Sequence[Work]) -> Failures:
-    """Do every piece of work, whatever becomes of the others."""
+    """Do every piece of work, even if others fail; return those that failed."""
     if not pieces:
         return {}
     passes.need_networks(job)
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
     say_disk(job, [p for work in pieces for p in work.passes(job)])
     training.begin(job, [(work.seed, work.network) for work in pieces if TRAIN in work.what])
-    # A single piece needs no other process here, but whoever names a cluster means it.
+    # A single piece needs no further process on this machine, but a cluster that was named is always used.
     by_crew = job.crew is not None and (len(pieces) > 1 or training.remote(job))
     failures: dict[Work, VbsError] = {}
     for work, error in done_by_crew(job, pieces) if by_crew else done_here(job, pieces):
@@ -181,19 +181,19 @@ def do_all(job: Job, pieces: Sequence[Work]) -> Failures:
 
 
 def say_disk(job: Job, wanted: Sequence[Pass]) -> None:
-    """Tell what the records will take of the disk; an error where it has no room for them."""
+    """Tell the user how much disk space the records will take; an error if there is not enough."""
     if not wanted:
         return
     needed, free = passes.disk_bytes(job, wanted), files.free_bytes(job.run.path)
     room = f"{files.told_size(needed)} of logits, {files.told_size(free)} free"
     if needed > free:
-        hint = "vbs clean --caches gives room, fewer --levels take less; --runs FOLDER is for another disk"
+        hint = "vbs clean --caches frees space, fewer --levels take less, --runs FOLDER uses another disk"
         raise VbsError(f"{job.run.path} has no room for {room}", hint=hint)
     job.progress.say(f"{len(wanted)} forward passes: {room}")
 
 
 def done_here(job: Job, pieces: Iterable[Work]) -> Iterator[tuple[Work, VbsError | None]]:
-    """Do pieces one after another in this process."""
+    """Do pieces one after another in this process; yield each with its error, or None."""
     for work in pieces:
         error = None
         try:
@@ -206,7 +206,7 @@ def done_here(job: Job, pieces: Iterable[Work]) -> Iterator[tuple[Work, VbsError
 
 
 def done_by_crew(job: Job, pieces: Sequence[Work]) -> Iterator[tuple[Work, VbsError | None]]:
-    """Have other processes do pieces and show their progress; the longest first, so that none is left alone."""
+    """Have other processes do pieces, longest first so that none is left over alone; yield each with its error."""
     assert job.crew is not None
     by_name = {work.name: work for work in sorted(pieces, key=lambda work: -work.cost(job))}
     commands = {name: command_line(job, work) for name, work in by_name.items()}
@@ -231,10 +231,10 @@ def command_line(job: Job, work: Work) -> list[str]:
 
 
 def unseen(job: Job, work: Work) -> str:
-    """What is wrong if something that another process says it has made does not show up here, or nothing."""
+    """Error message if an artifact that another process reports as made does not appear here in time, else ""."""
     deadline = monotonic() + VISIBLE
     while True:
-        store = Store(job.run.path)  # the folder as it is now; a network's may lag behind
+        store = Store(job.run.path)  # reads the folder anew; a network file system may lag behind
         missing = [each.name for each in work.artifacts(job) if not store.state(each.name, each.recipe).current]
         if not missing:
             return ""

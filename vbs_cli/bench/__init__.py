@@ -1,4 +1,4 @@
-"""Stage 8: what a prediction costs. Memory, latency and FLOPs of each method on one batch, side by side."""
+"""Stage 8: cost of a prediction. Memory, latency and FLOPs of each method on one batch, side by side."""
 
 from vbs_cli.bench.compare import COLUMNS, bench
 from vbs_cli.bench.contenders import CONTENDERS

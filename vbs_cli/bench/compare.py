@@ -55,7 +55,7 @@ T = TypeVar("T", Costs, Timing, Rate)
 
 
 class Remote:
-    """A worker in another process, which is asked as one in this process would be."""
+    """Worker in another process, with the methods of one in this process."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -93,7 +93,7 @@ class Remote:
 
     def _say(self, line: str) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # why it ended is told when it is asked
+        with suppress(BrokenPipeError):  # `_ask` says why it ended
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
 
@@ -110,7 +110,7 @@ class Remote:
             raise VbsError(f"{what} gave no result: {error}") from error
 
     def _reason(self) -> str:
-        """Why a worker failed, in one line."""
+        """Reason why a worker failed, in one line."""
         code = self.process.returncode
         if code < 0:
             return f"killed by signal {-code}"
@@ -129,11 +129,11 @@ def bench(
     device: str = "cpu",
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
-    """Rows of COLUMNS, one for each contender: what it costs to predict one batch, gradients off.
+    """Measure what it costs to predict one batch without gradients: rows of COLUMNS, one for each contender.
 
     Memory is that of the weights and the peak of a prediction beyond program and input; latency is a median over at
     most `repeats`. Each is timed in turn with the plain conventional prediction, which the ratios refer to, in the same
-    process, so that both meet the same weather. `advance(1)` is called after each measurement, once for every row.
+    process, so that both meet the same conditions. `advance(1)` is called after each row.
     """
     check_arguments(network, batch=batch, draws=draws, members=members, repeats=repeats, device=device)
     check_memory(network, batch=batch, draws=draws, members=members, device=device)
@@ -151,10 +151,10 @@ def bench(
 
 
 def in_turn(worker: Remote, repeats: int, *, alone: bool) -> list[tuple[Timing, Timing]]:
-    """Timings of a contender, each with that of the plain prediction just before or after it; `alone`, with itself."""
+    """Timings of a contender, each with that of the plain prediction next to it, or with itself if `alone`."""
     asked = [worker.time] if alone else [worker.time, worker.beside]
     for ask in asked:
-        ask()  # for warmth
+        ask()  # warm-up
     found: list[tuple[Timing, Timing]] = []
     started = time.monotonic()
     while len(found) < repeats and (len(found) < FEWEST or time.monotonic() - started < PATIENCE):
@@ -167,7 +167,7 @@ def in_turn(worker: Remote, repeats: int, *, alone: bool) -> list[tuple[Timing, 
 def row(
     request: Request, costs: Costs, base: Costs, pairs: Sequence[tuple[Timing, Timing]], rate: Rate
 ) -> dict[str, Any]:
-    """One row of the table."""
+    """Row of the table for one contender, with ratios to `base`."""
     own = [timing.whole for timing, _ in pairs]
     latency = median(own)
     slower = median(timing.whole / beside.whole for timing, beside in pairs)
@@ -199,7 +199,7 @@ def row(
 
 
 def check_arguments(network: Network, *, batch: int, draws: int, members: int, repeats: int, device: str) -> None:
-    """Refuse what cannot be measured."""
+    """Refuse arguments that cannot be measured."""
     if batch < 1:
         raise InvalidInput(f"the batch is {batch}", hint="--batch must be at least 1")
     for count, what in ((draws, "draws"), (members, "members")):
@@ -214,7 +214,7 @@ def check_arguments(network: Network, *, batch: int, draws: int, members: int, r
 
 
 def environment() -> dict[str, str]:
-    """The user's variables; a worker must find this package, installed or not."""
+    """Environment variables of a worker: the user's, and a path to this package, which may not be installed."""
     inherited = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(SOURCE), inherited] if inherited else [str(SOURCE)])
     return {**os.environ, "PYTHONPATH": path}

@@ -1,8 +1,8 @@
-"""The predictions that are compared, each from input to probabilities and with no more than its method needs.
+"""Predictions that the benchmark compares, each from input to probabilities with no more than its method needs.
 
 Every method is measured in two variants: "paper", the plain network on the whole batch at once, all draws in one batch
-and all members of an ensemble in memory; and "vbs", by the functions of `vbs_cli.views.walk` that evaluation uses: the
-fast form of the network, a few inputs at a time, one draw or member after another. `Logits.from_patches` prepares for
+and all members of an ensemble in memory; and "vbs", by the functions of `vbs_cli.views` that evaluation uses: the fast
+form of the network, a few inputs at a time, one draw or member after another. `Logits.from_patches` prepares for
 every method at once, so a record made by it would charge each method for all of them; here a record holds what its
 method reads, made by the same functions. The network runs on its device and the rest on the CPU.
 """
@@ -32,7 +32,7 @@ from vbs_cli.views.draws import members_of
 from vbs_cli.views.fast import fast
 from vbs_cli.views.patches import patches_of
 
-# As after fitting. The numbers do not matter for the cost; beta = 1 has every example smoothed.
+# Methods as after fitting. The numbers do not affect the cost; with beta = 1 every example is smoothed.
 CONVENTIONAL = Conventional()
 TEMPERATURE = TemperatureScaling(value=1.5)
 VBS = VarianceSmoothing(alpha=1.0, beta=1.0)
@@ -40,13 +40,13 @@ VBS = VarianceSmoothing(alpha=1.0, beta=1.0)
 
 @dataclass(frozen=True)
 class Case:
-    """What a prediction needs besides its input."""
+    """Networks and settings that a prediction needs besides its input."""
 
-    nets: Sequence[nn.Module]  # that are in memory: one, or all members of an ensemble
+    nets: Sequence[nn.Module]  # networks in memory: one, or all members of an ensemble
     kernel: int
     draws: int
-    chunk: int = 0  # how many inputs a network in its fast form is given at a time
-    saved: Sequence[Path] = ()  # the weights of members that are in memory only while they predict
+    chunk: int = 0  # number of inputs that a network in its fast form runs on at a time
+    saved: Sequence[Path] = ()  # weights of members that are in memory only while they predict
 
     @property
     def weights(self) -> int:
@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to predict."""
+    """Method in one variant: how it predicts, and the FLOPs that this takes."""
 
     method: str
     variant: str  # "paper" or "vbs"
@@ -69,8 +69,8 @@ class Contender:
         return f"{self.method} ({self.variant})"
 
     @property
-    def model(self) -> str:
-        """Whose sub-predictions the method reads: "conventional", "dropout" or "ensemble"."""
+    def view(self) -> str:
+        """View that gives the sub-predictions: "patches", "draws" or "members"."""
         return find_pair(self.method).view
 
     @property
@@ -78,17 +78,17 @@ class Contender:
         return self.forward is draws_at_once
 
     def networks(self, members: int) -> int:
-        """How many a prediction needs."""
-        return members if self.model == "members" else 1
+        """Number of networks that a prediction needs."""
+        return members if self.view == "members" else 1
 
     def predict(self, case: Case, x: Tensor) -> Tensor:
-        """(B, *shape) -> (B, K)."""
+        """Probabilities of a batch: (B, *shape) -> (B, K)."""
         return self.finish(case, self.forward(case, x))
 
     def case(self, network: Network, folder: Path, *, draws: int, members: int, device: str) -> Case:
-        """All that its predictions need, made before they are measured; `folder` is for what is not kept in memory."""
+        """Make all that predictions need, before they are measured; `folder` is for weights not kept in memory."""
         seeds = range(self.networks(members))
-        built = [network.build(dropout=self.model == "draws", seed=seed).to(device) for seed in seeds]
+        built = [network.build(dropout=self.view == "draws", seed=seed).to(device) for seed in seeds]
         if self.variant == "paper":
             nets = [with_plain_dropout(net) for net in built] if self.all_draws_at_once else built
             return Case(nets, network.kernel, draws)
@@ -101,7 +101,7 @@ class Contender:
 
 
 def with_plain_dropout(net: nn.Module) -> nn.Module:
-    """The network with torch's own dropouts in place of ours, always on."""
+    """Replace the dropouts of a network by torch's own, always on."""
     for name, layer in [*net.named_modules()]:
         if isinstance(layer, Dropout):
             net.set_submodule(name, nn.Dropout(layer.p).train())
@@ -114,7 +114,7 @@ def patches_at_once(case: Case, x: Tensor) -> Tensor:
 
 
 def draws_at_once(case: Case, x: Tensor) -> Tensor:
-    """All draws in one batch of draws * B."""
+    """Logits of all draws, in one batch of draws * B: (B, *shape) -> (M, B, K)."""
     logits = pool(case.nets[0](x.repeat(case.draws, *(1 for _ in x.shape[1:]))).cpu())
     return logits.view(case.draws, len(x), -1)
 
@@ -128,14 +128,14 @@ def patches_in_chunks(case: Case, x: Tensor) -> Tensor:
 
 
 def draws_in_turn(case: Case, x: Tensor) -> Tensor:
-    """A few inputs and one draw at a time, what comes before the first dropout once for all draws."""
+    """Logits of all draws, a few inputs and one draw at a time; layers before the first dropout run once for all."""
     before, after = split_before_dropout(case.nets[0])
     names = [("bench", "draw", draw) for draw in range(case.draws)]
     return members_of(before, after, x, names, device=x.device, chunk=case.chunk)
 
 
 def members_in_turn(case: Case, x: Tensor) -> Tensor:
-    """One member in memory at a time: the weights are read, the batch goes through, the next."""
+    """Logits of all members, with one in memory at a time: its weights are read and it runs on the batch."""
     logits = []
     for path in case.saved:
         case.nets[0].load_state_dict(safetensors.torch.load_file(path))
@@ -144,7 +144,7 @@ def members_in_turn(case: Case, x: Tensor) -> Tensor:
 
 
 def tempered(method: Method) -> Callable[[Case, Tensor], Tensor]:
-    """Of methods that need the pooled logits alone."""
+    """Function from patches to probabilities, for a method that needs the pooled logits alone."""
     return lambda case, patches: method.predict_proba(Logits(pool(patches)))
 
 
@@ -159,11 +159,11 @@ def patch_average(case: Case, patches: Tensor) -> Tensor:
 
 
 def average(method: Method) -> Callable[[Case, Tensor], Tensor]:
-    """Of draws or members."""
+    """Function from draws or members to probabilities."""
     return lambda case, members: method.predict_proba(Logits(members.mean(0), mean_softmax=members.softmax(2).mean(0)))
 
 
-# By method: how it finishes and what that costs, then how its sub-predictions come about in each variant.
+# By method: its `finish` and the FLOPs of that, then its `forward` in the variants "paper" and "vbs".
 WAYS = {
     "conventional": (tempered(CONVENTIONAL), flops.conventional_flops, patches_at_once, patches_in_chunks),
     "temperature": (tempered(TEMPERATURE), flops.temperature_flops, patches_at_once, patches_in_chunks),

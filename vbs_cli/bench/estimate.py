@@ -1,4 +1,4 @@
-"""Whether the machine has the memory for a comparison, told before it starts to swap."""
+"""Estimate of the memory that a comparison needs, so that it is refused before the machine starts to swap."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from vbs_cli.views.fast import largest_layer
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
-# Beside a layer's input and output, a dropout holds its mask and a product, and a convolution its own copies.
+# Besides a layer's input and output, a dropout holds its mask and a product, and a convolution its own copies.
 # Measured with the radio network: 1.1 (conventional) to 1.7 (dropouts on) times input and output.
 WORKSPACE = 2
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a network keeps in memory, in bytes."""
+    """Memory of a network, in bytes."""
 
-    weights: int  # of one
+    weights: int  # of one network
     example: int  # one input
     layer: int  # input and output of the largest layer, for one example
 
     def needed(self, batch: int, *, copies: int = 1, networks: int = 1) -> int:
-        """For a batch that is repeated `copies` times before it enters a network, of which there are several."""
+        """Bytes for a batch that is repeated `copies` times before it enters a network, one of `networks` in memory."""
         passing = batch * copies * (self.example + WORKSPACE * self.layer)
         return networks * self.weights + batch * self.example + passing
 
 
 def check_memory(network: Network, *, batch: int, draws: int, members: int, device: str) -> None:
-    """Refuse a batch for which the hungriest contender would not fit, and a network that cannot run."""
+    """Refuse a batch for which the contender that needs most memory would not fit, and a network that cannot run."""
     footprint = dry_run(network)
 
     def needed(contender: Contender) -> int:
@@ -61,7 +61,7 @@ def check_memory(network: Network, *, batch: int, draws: int, members: int, devi
 
 
 def dry_run(network: Network) -> Footprint:
-    """One example through the network without any arithmetic: meta tensors have shapes and no data."""
+    """Memory of a network, by a pass of one example on meta tensors, which have no data."""
     # Torchvision's networks check themselves while they are built, which needs numbers.
     with torch.device("meta") if network.model in MODELS else nullcontext():
         model = network.build(dropout=True).to("meta")
@@ -78,14 +78,14 @@ def size(tensor: Tensor) -> int:
 
 
 def available_bytes(device: str) -> float:
-    """Memory that can be taken without swapping; infinite where the system does not tell."""
+    """Memory that can be taken without swapping; infinite if the system does not report it."""
     if torch.device(device).type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     return min(free_of_machine(), free_of_container())
 
 
 def free_of_machine() -> float:
-    """Free memory and caches that can be dropped, or where that is not told free memory alone."""
+    """Free memory and caches that can be dropped, or free memory alone if the system does not report caches."""
     if MEMINFO.exists():
         found = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMINFO.read_text(), flags=re.MULTILINE)
         if found:
@@ -97,7 +97,7 @@ def free_of_machine() -> float:
 
 
 def free_of_container() -> float:
-    """What a container's limit (cgroup v2) leaves; infinite without one."""
+    """Memory that a container's limit (cgroup v2) leaves; infinite without one."""
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = int((CGROUP / "memory.current").read_text())

@@ -1,8 +1,8 @@
-"""Floating-point operations of a prediction after the network, which torch's counter takes to be free.
+"""Floating-point operations of a prediction after the network, which torch's counter does not count.
 
-`FlopCounterMode` counts convolutions and matrix products, a multiply-add as two, and no more of a network:
-its normalisations, activations and dropout masks stay out. Here every addition, subtraction, multiplication,
-division, comparison, root and exponential is one. All counts are for a single example.
+`FlopCounterMode` counts convolutions and matrix products, a multiply-add as two, and nothing else of a network:
+normalisations, activations and dropout masks are left out. Here every addition, subtraction, multiplication,
+division, comparison, root and exponential counts as one. All counts are for a single example.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Head:
-    """What happens to the patch logits of one example."""
+    """Sizes of what is computed from the patch logits of one example."""
 
     classes: int  # K
     grid: tuple[int, ...]  # of patches: (T,) or (H, W)
-    kernel: int = 1  # of the window pooling
+    kernel: int = 1  # window over which patches are averaged
     passes: int = 1  # draws of MC-dropout or members of an ensemble
 
     @property
@@ -27,12 +27,12 @@ class Head:
 
 
 def mean_flops(values: int) -> int:
-    """A mean: values - 1 additions and a division."""
+    """FLOPs of a mean: values - 1 additions and a division."""
     return values
 
 
 def std_flops(values: int) -> int:
-    """A sample standard deviation in two passes.
+    """FLOPs of a sample standard deviation in two passes.
 
     The mean; a subtraction and a square for each value; their sum (values - 1); a division and a root.
     """
@@ -40,7 +40,7 @@ def std_flops(values: int) -> int:
 
 
 def softmax_flops(classes: int) -> int:
-    """A softmax that cannot overflow.
+    """FLOPs of a softmax that cannot overflow.
 
     The maximum and the sum (classes - 1 each); for each class a subtraction, an exponential and a division.
     """
@@ -48,15 +48,15 @@ def softmax_flops(classes: int) -> int:
 
 
 def pooling_flops(head: Head) -> int:
-    """Patch logits to logits: a mean over the grid for each class."""
+    """FLOPs from patch logits to logits: a mean over the grid for each class."""
     return head.classes * mean_flops(math.prod(head.grid))
 
 
 def window_flops(head: Head) -> int:
-    """Windows of one class: the mean taken off each patch, then sums that slide along each axis, and a division.
+    """FLOPs of the windows of one class: subtract the mean from each patch, slide sums along each axis, divide.
 
     Along an axis of `size` patches, running sums take size - 1 additions and every window a subtraction. A window of
-    one patch is the patch.
+    one patch is that patch.
     """
     patches = math.prod(head.grid)
     centring = mean_flops(patches) + patches
@@ -72,31 +72,31 @@ def window_flops(head: Head) -> int:
 
 
 def sigma_bar_flops(head: Head) -> int:
-    """The paper's C_std: window pooling, a standard deviation for each class, their mean."""
+    """FLOPs of the paper's C_std: window pooling, a standard deviation for each class, their mean."""
     return head.classes * (window_flops(head) + std_flops(head.windows)) + mean_flops(head.classes)
 
 
 def conventional_flops(head: Head) -> int:
-    """softmax(l). That the library divides by a temperature of one here is its convenience, not a cost."""
+    """FLOPs of softmax(l). The library's division by a temperature of one is not counted, as it is not needed."""
     return pooling_flops(head) + softmax_flops(head.classes)
 
 
 def temperature_flops(head: Head) -> int:
-    """softmax(l / T): a division more for each class."""
+    """FLOPs of softmax(l / T): one more division for each class."""
     return conventional_flops(head) + head.classes
 
 
 def vbs_flops(head: Head) -> int:
-    """softmax(l / sigma_tilde); sigma_tilde is an addition, a product and a maximum beyond sigma_bar."""
+    """FLOPs of softmax(l / sigma_tilde); sigma_tilde is an addition, a product and a maximum beyond sigma_bar."""
     return temperature_flops(head) + sigma_bar_flops(head) + 3
 
 
 def naive_flops(head: Head) -> int:
-    """Windows, to which the mean that was taken off is added again, a softmax for each, and the mean of those."""
+    """FLOPs of the windows with the mean added back, a softmax for each, and the mean of those."""
     windows = head.classes * (window_flops(head) + head.windows)
     return windows + head.windows * softmax_flops(head.classes) + head.classes * mean_flops(head.windows)
 
 
 def average_flops(head: Head) -> int:
-    """A conventional prediction for each draw or member, and their mean."""
+    """FLOPs of a conventional prediction for each draw or member, and of their mean."""
     return head.passes * conventional_flops(head) + head.classes * mean_flops(head.passes)

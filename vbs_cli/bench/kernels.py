@@ -1,4 +1,4 @@
-"""The method and metric kernels against the libraries and loops that people would use instead, on the same arrays."""
+"""Benchmark of method and metric kernels against the usual libraries and loops, on the same arrays."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ BINS = 15
 
 @dataclass(frozen=True)
 class Duel:
-    """Two ways to the same result. `max_diff` computes from both results how far they differ."""
+    """Comparison of two ways to the same result; `max_diff` computes how far both results differ."""
 
     kernel: str
     size: str
-    rival: str  # how people call it
-    needs: str  # the module that it is in
+    rival: str  # its name in the table
+    needs: str  # module that it is in
     ours: Callable[[], Any]
     theirs: Callable[[], Any]
     max_diff: Callable[[Any, Any], float]
@@ -40,7 +40,7 @@ class Duel:
 def bench_kernels(
     every: Iterable[Duel], *, advance: Callable[[int], None] = lambda count: None
 ) -> Iterator[dict[str, Any]]:
-    """Rows of kernel, size, rival, ours_ms, rival_ms, ratio, max_diff; times are None where a rival is not installed."""
+    """Rows of kernel, size, rival, ours_ms, rival_ms, ratio, max_diff; numbers are None if a rival is not installed."""
     for duel in every:
         there = find_spec(duel.needs) is not None
         times = fight(duel) if there else {"ours_ms": None, "rival_ms": None, "ratio": None, "max_diff": None}
@@ -49,7 +49,7 @@ def bench_kernels(
 
 
 def fight(duel: Duel) -> dict[str, float]:
-    """Medians of runs in turn, so that both meet the same weather, after one run each for warmth."""
+    """Medians over runs in turn, so that both meet the same conditions, after one warm-up run each."""
     max_diff = duel.max_diff(duel.ours(), duel.theirs())
     times: dict[str, list[float]] = {"ours": [], "rival": []}
     for _ in range(duel.repeats):
@@ -62,7 +62,7 @@ def fight(duel: Duel) -> dict[str, float]:
 
 
 def duels() -> list[Duel]:
-    """All of them, with the sizes of the paper's datasets."""
+    """Duels of all kernels, at the sizes of the paper's datasets."""
     return [
         *metric_duels(),
         *temperature_duels(9_900, 20),
@@ -73,7 +73,7 @@ def duels() -> list[Duel]:
 
 
 def metric_duels() -> Iterator[Duel]:
-    """Scores of 20 noise levels of the radio test split."""
+    """Duels of the scores, at the size of 20 noise levels of the radio test split."""
     levels = [overconfident(20_100, 20, seed=level) for level in range(LEVELS)]
     probs = [(logits.double().softmax(1), labels) for logits, labels in levels]
     size = f"{LEVELS} x 20,100 x 20"
@@ -96,7 +96,7 @@ def metric_duels() -> Iterator[Duel]:
 
 
 def temperature_duels(examples: int, classes: int) -> Iterator[Duel]:
-    """`max_diff` is how much lower the rival's NLL is than ours; at most rounding if ours is the minimum."""
+    """Duels of the temperature fit. `max_diff`: how much lower the rival's NLL is; only rounding if ours is least."""
     logits, labels = overconfident(examples, classes)
 
     def excess(ours: tuple[float, bool], theirs: tuple[float, bool]) -> float:
@@ -120,7 +120,7 @@ def temperature_duels(examples: int, classes: int) -> Iterator[Duel]:
 def sigma_duels(
     *, patches: int, kernel: int, classes: int, shape: tuple[int, int], strides: tuple[int, ...]
 ) -> Iterator[Duel]:
-    """The spread beside its formula, and beside the forward pass that it is an addition to."""
+    """Duels of the spread, against its formula and against the forward pass that it adds to."""
     rng = torch.Generator().manual_seed(0)
     z = torch.randn(32, classes, patches, generator=rng)
     size = f"{classes} x {patches}, window {kernel}"
@@ -130,7 +130,7 @@ def sigma_duels(
     )  # fmt: skip
     network = signal_network(channels=shape[0], classes=classes, width=512, dropout=0.0, strides=strides).eval()
     x = torch.randn(32, *shape, generator=rng)
-    output = [forward(network, x)]  # what the last pass left
+    output = [forward(network, x)]  # output of the last pass
 
     def pass_again() -> None:
         output[0] = forward(network, x)
@@ -150,7 +150,7 @@ def overconfident(examples: int, classes: int, *, seed: int = 0) -> tuple[Tensor
 
 
 def torchmetrics_scores(p: Tensor, y: Tensor) -> dict[str, float]:
-    """By torchmetrics' functional forms, and by plain torch where it has none."""
+    """Six scores by torchmetrics' functional forms, and by plain torch where it has none."""
     from torchmetrics.functional.classification import multiclass_accuracy, multiclass_calibration_error
     from torchmetrics.functional.regression import kl_divergence
 
@@ -166,7 +166,7 @@ def torchmetrics_scores(p: Tensor, y: Tensor) -> dict[str, float]:
 
 
 def probmetrics_scores(p: Tensor, y: Tensor) -> dict[str, float]:
-    """The three of the six that probmetrics has too."""
+    """Three of the six scores, those that probmetrics has."""
     from probmetrics.metrics import Metrics
 
     found = Metrics.from_names(["logloss", "brier", f"ece-{BINS}"]).compute_all_from_labels_probs(y, p)
@@ -174,9 +174,9 @@ def probmetrics_scores(p: Tensor, y: Tensor) -> dict[str, float]:
 
 
 def batchwise_scores(p: Tensor, y: Tensor) -> dict[str, float]:
-    """As scripts do it: in batches of 32, each with an ECE of its own by a loop over bins, then the mean over batches.
+    """Six scores as scripts compute them: in batches of 32, with a loop over bins for ECE, then the mean over batches.
 
-    A mean of ECEs over batches is biased upwards, which is how far it lies apart.
+    A mean of the ECEs of batches is biased upwards, which is why it differs.
     """
     classes = p.shape[1]
     batches = []
@@ -218,7 +218,7 @@ def probmetrics_temperature(logits: Tensor, labels: Tensor) -> tuple[float, bool
 
 
 def pool_then_std(z: Tensor, kernel: int) -> Tensor:
-    """The formula as it is written: (N, K, T) -> (N,)."""
+    """Spread by its formula as it is written: (N, K, T) -> (N,)."""
     return F.avg_pool1d(z, kernel, stride=1).std(2).mean(1)
 
 
@@ -233,11 +233,11 @@ def furthest(ours: Tensor, theirs: Tensor) -> float:
 
 
 def unlike(ours: Any, theirs: Any) -> float:
-    """Of results that are not the same thing."""
+    """NaN, for two results that are not the same quantity."""
     return math.nan
 
 
 def largest_gap(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> float:
-    """Over all levels and the scores that both have."""
+    """Largest difference over all levels and the scores that both have."""
     pairs = zip(ours, theirs, strict=True)
     return max(abs(a[name] - b[name]) for a, b in pairs for name in a.keys() & b.keys())

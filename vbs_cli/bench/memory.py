@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes at its peak, beyond what the process holds already."""
+"""Peak memory of a function, beyond what the process holds already."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ RESET_PEAK = "5"  # proc(5): resets the high-water mark of the resident set
 
 FEWEST, REPEATS, PATIENCE = 3, 6, 5.0  # measurements, and seconds for them
 
-MEMORY_EVENT = "[memory]"  # how the profiler calls an allocation or its end
+MEMORY_EVENT = "[memory]"  # the profiler's name of an allocation or its end
 PAGE = 4096  # the kernel counts whole pages, so nothing smaller can be seen
 
 # mallopt(3) of glibc: parameters, and values in bytes. AT_ONCE gives every tensor a mapping of its own, which
 # goes back to the system when it is freed; ADAPTED is where glibc's own rule ends with large tensors.
-# Without it the same pass was seen to take 5 to 8 MB, or 88 to 144 MB, as the heap happened to be fragmented.
+# Without AT_ONCE the same pass was seen to take 5 to 8 MB, or 88 to 144 MB, as the heap happened to be fragmented.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 AT_ONCE = 64 * 2**10
 ADAPTED = 32 * 2**20
@@ -35,14 +35,14 @@ ADAPTED = 32 * 2**20
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes that a piece of work takes at its peak: the median of several runs, and their deviation."""
+    """Bytes that a function takes at its peak: the median of several runs, and their deviation."""
 
     median: int
     deviation: float
 
 
 def peak_memory(run: Callable[[], object], *, device: str) -> Peak:
-    """What `run` needs beyond what the process holds already."""
+    """Measure the memory that `run` needs beyond what the process holds already."""
     gc.collect()
     if torch.device(device).type == "cuda":
         return peak_of(repeated(lambda: cuda_rise(run, device)))
@@ -56,7 +56,7 @@ def peak_memory(run: Callable[[], object], *, device: str) -> Peak:
 
 
 def repeated(measure: Callable[[], int]) -> list[int]:
-    """REPEATS measurements, or fewer if they take long; the first, which may still set things up, does not count."""
+    """Measure REPEATS times, or fewer if that takes long; the first, which may include set-up, does not count."""
     found: list[int] = []
     started = time.monotonic()
     while len(found) < FEWEST or (len(found) < REPEATS and time.monotonic() - started < PATIENCE):
@@ -71,14 +71,14 @@ def peak_of(rises: Sequence[int]) -> Peak:
 
 @dataclass(frozen=True)
 class Trace:
-    """What torch's own allocator tells of one run, in bytes."""
+    """Allocations of one run by torch's own allocator, in bytes."""
 
     peak: int  # beyond what was allocated before
-    total: int  # of all allocations, whatever was given back meanwhile: what the paper's authors summed up
+    total: int  # of all allocations, freed meanwhile or not, as the paper's authors summed them up
 
 
 def traced_memory(run: Callable[[], object]) -> Trace:
-    """One run under torch's profiler. What libraries such as oneDNN take for themselves is not in it."""
+    """Trace one run by torch's profiler. Memory that libraries such as oneDNN take for themselves is not included."""
     with profile(activities=[ProfilerActivity.CPU, *gpu_activity()], profile_memory=True) as profiler:
         run()
     assert profiler.profiler is not None
@@ -93,7 +93,7 @@ def gpu_activity() -> list[ProfilerActivity]:
 
 
 def cuda_rise(run: Callable[[], object], device: str) -> int:
-    """What the tensors of one run take on the GPU."""
+    """Peak bytes of the tensors of one run on the GPU."""
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     run()
@@ -101,7 +101,7 @@ def cuda_rise(run: Callable[[], object], device: str) -> int:
 
 
 def resident_rise(run: Callable[[], object]) -> int:
-    """How far one run drives the resident set up, on Linux."""
+    """Bytes by which one run raises the peak of the resident set, on Linux."""
     trim_heap()
     CLEAR_REFS.write_text(RESET_PEAK)
     before = status_bytes("VmRSS")
@@ -110,21 +110,21 @@ def resident_rise(run: Callable[[], object]) -> int:
 
 
 def status_bytes(name: str) -> int:
-    """A line of /proc/self/status, which counts in kB."""
+    """Bytes in a line of /proc/self/status, which counts in kB."""
     found = re.search(rf"^{name}:\s+(\d+) kB$", STATUS.read_text(), flags=re.MULTILINE)
     assert found is not None, f"{STATUS} has no {name}"
     return int(found[1]) * 1024
 
 
 def lifetime_rise(run: Callable[[], object]) -> int:
-    """The same where the mark cannot be reset: one run only, since a second would not raise it again."""
+    """Bytes by which one run raises the peak of the process's lifetime; a second run would not raise it again."""
     before = lifetime_peak()
     run()
     return lifetime_peak() - before
 
 
 def lifetime_peak() -> int:
-    """The highest resident set since the process began."""
+    """Bytes of the largest resident set since the process began."""
     try:
         import resource
     except ImportError:  # Windows has none; the caller then reports the least that can be seen
@@ -134,12 +134,12 @@ def lifetime_peak() -> int:
 
 
 def give_back_at_once() -> None:
-    """Freed tensors leave the process at once: otherwise earlier ones would hide what a run needs."""
+    """Return freed tensors to the system at once; otherwise earlier ones would hide what a run needs."""
     glibc("mallopt", MMAP_THRESHOLD, AT_ONCE)
 
 
 def give_back_as_usual() -> None:
-    """Freed tensors are kept for the next ones, as in a program that is not being measured."""
+    """Keep freed tensors for the next ones, as in a program that is not being measured."""
     glibc("mallopt", MMAP_THRESHOLD, ADAPTED)
     glibc("mallopt", TRIM_THRESHOLD, 2 * ADAPTED)
 
@@ -149,7 +149,7 @@ def trim_heap() -> None:
 
 
 def glibc(function: str, *arguments: int) -> None:
-    """Call a function of glibc; other C libraries do without."""
+    """Call a function of glibc; do nothing with another C library."""
     try:
         call = getattr(ctypes.CDLL(None), function)
     except (AttributeError, OSError, TypeError):

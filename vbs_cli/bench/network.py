@@ -1,4 +1,4 @@
-"""The network under measurement, described well enough to build it again in another process."""
+"""Description of the network under measurement, from which another process can build it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vbs_cli.seeding import generator
 
 @dataclass(frozen=True)
 class Network:
-    """A network and its input. Its weights are untrained, because cost does not depend on their values."""
+    """Network and its input. The weights are untrained, because cost does not depend on their values."""
 
     model: str  # a name in MODELS
     shape: tuple[int, ...]  # of one input, channels first
@@ -25,7 +25,7 @@ class Network:
     kernel: int  # the window of variance-based smoothing
 
     def build(self, *, dropout: bool, seed: int = 0) -> nn.Module:
-        """The network in evaluation mode, with or without its dropouts; a seed has the same weights every time."""
+        """Build the network in evaluation mode, with or without its dropouts; a seed always gives the same weights."""
 
         def build() -> nn.Module:
             return build_model(
@@ -39,7 +39,7 @@ class Network:
         return initialised(build, seed=seed, name="bench").eval()
 
     def grid(self) -> tuple[int, ...]:
-        """How the patches of an input lie."""
+        """Shape of the patches of an input, (T,) or (h, w)."""
         return tuple(patch_grid(self.build(dropout=False), self.shape))
 
     def inputs(self, batch: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Noise for images and a further level of noise against what people would do instead, on the same arrays.
+"""Benchmark of image noise and of a further level of noise against the usual alternatives, on the same arrays.
 
 Rows come from `bench_kernels(noise_duels())`.
 """
@@ -21,7 +21,7 @@ DATASET, SPLIT = "bench", "test"
 
 
 def noise_duels(count: int = 10_000) -> Iterator[Duel]:
-    """All of them, on as many images as the test split of CIFAR-10 has, in the blocks of a forward pass."""
+    """Duels of noises, on as many images as the test split of CIFAR-10 has, in the blocks of a forward pass."""
     images = torch.rand((count, *SHAPE), generator=torch.Generator().manual_seed(0))
     size = f"{count:,} x " + " x ".join(map(str, SHAPE))
     yield Duel(
@@ -41,7 +41,7 @@ def noise_duels(count: int = 10_000) -> Iterator[Duel]:
 
 
 def ours(noise: str, images: Tensor) -> Callable[[], Tensor]:
-    """The images at a level, with a memory for draws that the first run fills."""
+    """Function that distorts the images by our noise, with a cache of draws that the first run fills."""
     draws = Draws()
     return by_block(
         images,
@@ -50,7 +50,7 @@ def ours(noise: str, images: Tensor) -> Callable[[], Tensor]:
 
 
 def anew(noise: str, images: Tensor) -> Callable[[], Tensor]:
-    """The same with a draw in every run, from the generators that ours draws from."""
+    """Function that distorts the images with a new draw in every run, from the generators of our noise."""
 
     def gaussian(x: Tensor, block: int) -> Tensor:
         return torch.add(x, torch.randn(x.shape, generator=generator_of(noise, block)), alpha=LEVEL)
@@ -62,7 +62,7 @@ def anew(noise: str, images: Tensor) -> Callable[[], Tensor]:
 
 
 def by_block(images: Tensor, distorted: Callable[[Tensor, int], Tensor]) -> Callable[[], Tensor]:
-    """Run over the blocks into a result that is there before; fresh memory for it would be much of the time."""
+    """Function that distorts the images by blocks into preallocated memory; new memory would take much of the time."""
     result = torch.empty_like(images)
 
     def run() -> Tensor:
@@ -74,7 +74,7 @@ def by_block(images: Tensor, distorted: Callable[[Tensor, int], Tensor]) -> Call
 
 
 def by_image(images: Tensor, transformed: Callable[[Tensor, int], Tensor]) -> Callable[[], Tensor]:
-    """Run over the images one at a time, into a result that is there before."""
+    """Function that transforms the images one at a time into preallocated memory."""
     result = torch.empty_like(images)
 
     def run() -> Tensor:
@@ -86,7 +86,7 @@ def by_image(images: Tensor, transformed: Callable[[Tensor, int], Tensor]) -> Ca
 
 
 def torchvision_affine(image: Tensor) -> Tensor:
-    """Our affine noise in torchvision's calls: (C, H, W) -> (C, H, W)."""
+    """Affine noise equal to ours in torchvision's calls: (C, H, W) -> (C, H, W)."""
     import torchvision.transforms.functional as TF
 
     height, width = image.shape[1:]
@@ -103,7 +103,7 @@ def torchvision_affine(image: Tensor) -> Tensor:
 
 
 def torchvision_elastic(image: Tensor, displacement: Tensor) -> Tensor:
-    """Our elastic noise in torchvision's call: (C, H, W), (1, H, W, 2) -> (C, H, W)."""
+    """Elastic noise equal to ours in torchvision's call: (C, H, W), (1, H, W, 2) -> (C, H, W)."""
     import torchvision.transforms.functional as TF
 
     moved: Tensor = TF.elastic_transform(image, displacement, interpolation=TF.InterpolationMode.NEAREST)
@@ -111,9 +111,9 @@ def torchvision_elastic(image: Tensor, displacement: Tensor) -> Tensor:
 
 
 def displacements(images: Tensor) -> Tensor:
-    """What our elastic noise draws, clamped to the image and in torchvision's units: (N, 1, H, W, 2).
+    """Displacements of our elastic noise, clamped to the image and in torchvision's units: (N, 1, H, W, 2).
 
-    Made beforehand: the rival is timed for its transform alone.
+    They are made in advance, so that the rival is timed for its transform alone.
     """
     height, width = images.shape[2:]
     draw = torch.cat(
@@ -125,7 +125,7 @@ def displacements(images: Tensor) -> Tensor:
     columns, rows = torch.arange(width), torch.arange(height).unsqueeze(1)
     dx = (columns + 5 * LEVEL * draw[:, 0]).clamp(0, width - 1) - columns
     dy = (rows + 5 * LEVEL * draw[:, 1]).clamp(0, height - 1) - rows
-    # Its coordinates run from -1 to 1 between the outer edges of the image, so that a pixel is 2 / size wide.
+    # Torchvision's coordinates run from -1 to 1 between the outer edges of the image, so that a pixel is 2 / size wide.
     return torch.stack([2 * dx / width, 2 * dy / height], -1).unsqueeze(1)
 
 
@@ -134,5 +134,5 @@ def generator_of(noise: str, block: int) -> torch.Generator:
 
 
 def share_apart(ours: Tensor, theirs: Tensor) -> float:
-    """The share of pixels that differ."""
+    """Share of pixels that differ."""
     return float((ours != theirs).any(1).double().mean())

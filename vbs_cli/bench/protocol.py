@@ -1,4 +1,4 @@
-"""What the comparing process and a measuring process say to each other: one line of JSON each way."""
+"""Messages between the comparing process and a measuring process, one per line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vbs_cli.bench.network import Network
 
 @dataclass(frozen=True)
 class Request:
-    """One contender, to be measured. The first line to a worker; words of COMMANDS follow."""
+    """Contender to be measured, and on what: the first line to a worker, as JSON. Words of COMMANDS follow."""
 
     network: Network
     method: str
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a prediction of one batch takes, besides time. Bytes, weights included."""
+    """Cost of predicting one batch, except time. Bytes include the weights."""
 
     memory_bytes: int
     memory_deviation: float
@@ -45,7 +45,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Timing:
-    """One prediction, in milliseconds: all of it, and what came after the network."""
+    """Milliseconds of one prediction: all of it, and the part after the network."""
 
     whole: float
     after: float
@@ -53,9 +53,9 @@ class Timing:
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast this machine multiplies matrices, in FLOPs per second."""
+    """Speed at which this machine multiplies matrices, in FLOPs per second."""
 
     flops: float
 
 
-COMMANDS = ("costs", "time", "beside", "gemm")  # each answered by one of the above
+COMMANDS = ("costs", "time", "beside", "gemm")  # each answered by one of the above, as JSON

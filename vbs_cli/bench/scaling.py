@@ -1,4 +1,4 @@
-"""How costs grow with the batch, the classes, the patches and the draws, and by which power."""
+"""Growth of costs with the batch, the classes, the patches and the draws, and its exponents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAWS = (2, 5, 10, 20)
 
 
 def plans(network: Network, batch: int) -> Iterator[tuple[str, int, Request]]:
-    """What is varied, its value, and what is to be measured; everything else stays as it is."""
+    """Measurements to make: what is varied, its value, and the request; everything else stays as it is."""
 
     def request(method: str, changed: Network = network, *, examples: int = batch, draws: int = DRAWS[0]) -> Request:
         return Request(changed, method, VARIANT, examples, draws, members=2, device="cpu")
@@ -50,7 +50,7 @@ def bench_scaling(
     device: str = "cpu",
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
-    """Rows of COLUMNS: variance-based smoothing against all but the draws, MC-dropout against those, by VARIANT."""
+    """Rows of COLUMNS: costs of variance-based smoothing by batch, classes and patches, and of MC-dropout by draws."""
     every = [(against, value, replace(r, device=device)) for against, value, r in plans(network, batch)]
     for _, _, r in every:
         check_arguments(r.network, batch=r.batch, draws=r.draws, members=r.members, repeats=repeats, device=device)
@@ -59,7 +59,7 @@ def bench_scaling(
     for against, value, request in every:
         with Remote(request) as worker:
             costs = worker.costs()
-            worker.time()  # for warmth
+            worker.time()  # warm-up
             timings = [worker.time() for _ in range(repeats)]
         rows.append(
             {
@@ -77,7 +77,7 @@ def bench_scaling(
 
 
 def exponents(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """By which power of what is varied each cost grows: the slope of the line through the logarithms of both."""
+    """Exponents by which costs grow: the slope of the line through the logarithms of a cost and of what is varied."""
     found = []
     for against in dict.fromkeys(row["against"] for row in rows):
         of_one = [row for row in rows if row["against"] == against]

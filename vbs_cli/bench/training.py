@@ -1,6 +1,6 @@
-"""Training by vbs beside the loop that people write over the same network: epochs in turn on the same examples.
+"""Benchmark of training by vbs against a plain loop over the same network: epochs in turn on the same examples.
 
-Rows are those of `bench_kernels`; their size is the speed of vbs and of the other, in examples per second.
+Rows are those of `bench_kernels`; their size is the speed of vbs and of the plain loop, in examples per second.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from vbs_cli.networks.training import Stepper, adam, one_epoch
 from vbs_cli.seeding import generator, threads
 
 REPEATS = 5
-TOGETHER = 2  # networks side by side
+TOGETHER = 2  # networks trained at the same time
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A network and how it is taught, on made-up examples of its input's shape: speed does not depend on values."""
+    """Network and how it is trained, on random examples of its input's shape, as speed does not depend on values."""
 
     name: str
     network: Network
@@ -41,7 +41,7 @@ class Lesson:
     batch: int
     lr: float
     weight_decay: float
-    steps: int = 8  # of an epoch
+    steps: int = 8  # per epoch
 
     @property
     def examples(self) -> int:
@@ -51,7 +51,7 @@ class Lesson:
         return self.network.build(dropout=self.dropout)
 
     def data(self) -> tuple[Tensor, Tensor]:
-        """(N, *shape), (N,)."""
+        """Random inputs and labels: (N, *shape), (N,)."""
         y = torch.randint(self.network.classes, (self.examples,), generator=generator("bench", "labels"))
         return self.network.inputs(self.examples), y
 
@@ -60,7 +60,7 @@ class Lesson:
 
 
 class Ours:
-    """A training by vbs."""
+    """Training by vbs."""
 
     def __init__(self, lesson: Lesson) -> None:
         x, y = lesson.data()
@@ -69,20 +69,20 @@ class Ours:
         self.stepper = Stepper(self.model, adam(self.model, lr=lesson.lr, weight_decay=lesson.weight_decay))
 
     def epoch(self) -> float:
-        """The next epoch; its loss."""
+        """Train for the next epoch; return its loss."""
         self.epochs += 1
         use_generator(self.model, generator("bench", "dropout", self.epochs))
         return self.over(self.lesson.order(self.epochs))
 
     def over(self, order: Tensor) -> float:
-        """An epoch over the examples in a given order; its loss."""
+        """Train for an epoch over the examples in a given order; return its loss."""
         batches = torch.split(order, self.lesson.batch)
         loss, *_ = one_epoch(self.stepper, self.data, batches, epoch=self.epochs, advance=ignored, watch=ignored)
         return loss
 
 
 class Plain:
-    """A training as people write it: torch's modules, loader and optimiser as they come."""
+    """Training by a plain loop: torch's modules, loader and optimiser as they are."""
 
     def __init__(self, lesson: Lesson) -> None:
         self.lesson, self.data = lesson, TensorDataset(*lesson.data())
@@ -91,19 +91,19 @@ class Plain:
         self.loader = DataLoader(self.data, lesson.batch, shuffle=True)
 
     def epoch(self) -> float:
-        """The next epoch; its loss."""
+        """Train for the next epoch; return its loss."""
         loss, _ = plain_epoch(self.model, self.optimizer, self.loader)
         return loss
 
     def over(self, order: Tensor) -> float:
-        """An epoch over the examples in a given order; its loss."""
+        """Train for an epoch over the examples in a given order; return its loss."""
         loader = DataLoader(self.data, self.lesson.batch, sampler=order.tolist())
         loss, _ = plain_epoch(self.model, self.optimizer, loader)
         return loss
 
 
 def plain_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[Any]) -> tuple[float, float]:
-    """Mean loss and accuracy over the epoch, looked at after each step."""
+    """Train for one epoch; return mean loss and accuracy, which are read after each step."""
     model.train()
     total, right, seen = 0.0, 0.0, 0
     for x, y in loader:
@@ -119,7 +119,7 @@ def plain_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Data
 
 
 def with_torch_dropout(model: nn.Module) -> nn.Module:
-    """A copy with torch's own dropout in the places of ours."""
+    """Copy of a network with torch's own dropout in place of ours."""
     plain = copy.deepcopy(model)
     for name, module in list(plain.named_modules()):
         if isinstance(module, Dropout):
@@ -133,10 +133,10 @@ def bench_training(
     *,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Iterator[dict[str, Any]]:
-    """Each lesson on one thread by either side, then those of `together` as several networks would be trained.
+    """Measure each lesson on one thread by either side, then those of `together` for several networks at a time.
 
-    There vbs has a process of one thread for each network, and the plain loop trains one after another on as many
-    threads as torch chooses.
+    For several, vbs has a process of one thread for each network, and the plain loop trains one after another on as
+    many threads as torch chooses.
     """
     for lesson in lessons:
         yield measured(alone(lesson), lesson.examples, advance)
@@ -154,7 +154,7 @@ def alone(lesson: Lesson) -> Duel:
 
 
 def several(lesson: Lesson, ours: Callable[[], list[float]]) -> Duel:
-    """Losses are not compared: each lesson has been, and its results do not depend on what runs beside it."""
+    """Duel of several networks. Losses are not compared: `alone` does, and other processes do not affect them."""
     plain = [Plain(lesson) for _ in range(TOGETHER)]
     rival = f"plain in turn, threads: {torch.get_num_threads()}"
     return Duel(
@@ -164,14 +164,14 @@ def several(lesson: Lesson, ours: Callable[[], list[float]]) -> Duel:
 
 
 def measured(duel: Duel, examples: int, advance: Callable[[int], None]) -> dict[str, Any]:
-    """The row of a duel whose runs each learn from so many examples."""
+    """Run a duel; return its row, with the speeds that follow from the number of examples in each run."""
     (row,) = bench_kernels([duel], advance=advance)
     ours, theirs = (1e3 * examples / row[time] for time in ("ours_ms", "rival_ms"))
     return {**row, "size": f"{ours:,.0f} and {theirs:,.0f} examples/s"}
 
 
 def losses_apart(lesson: Lesson) -> float:
-    """Of a first epoch from the same weights over the same batches, without dropouts: their masks would differ."""
+    """Difference in loss of an epoch from the same weights over the same batches; dropout, which differs, is off."""
     ours, plain, order = Ours(lesson), Plain(lesson), lesson.order(1)
     for module in plain.model.modules():
         if isinstance(module, nn.Dropout):
@@ -190,9 +190,9 @@ def on_one_thread(run: Callable[[], float]) -> Callable[[], float]:
 
 @contextmanager
 def side_by_side(lesson: Lesson) -> Iterator[Callable[[], list[float]]]:
-    """Processes that are there and warm for a while; a call has each train for an epoch and waits for all losses.
+    """Start processes for the duration of the block; the function trains an epoch in each and returns the losses.
 
-    They start afresh (spawn): a fork would inherit torch's threads, which do not survive it.
+    They are spawned: a fork would inherit torch's threads, which do not survive it.
     """
     context = multiprocessing.get_context("spawn")
     lines = []
@@ -203,7 +203,7 @@ def side_by_side(lesson: Lesson) -> Iterator[Callable[[], list[float]]]:
             lines.append(line)
             processes.append(context.Process(target=study, args=(lesson, far_end), daemon=True))
             processes[-1].start()
-            far_end.close()  # so that the end of the process is the end of the line
+            far_end.close()  # so that the line closes when the process ends
 
         def epoch() -> list[float]:
             try:
@@ -216,7 +216,7 @@ def side_by_side(lesson: Lesson) -> Iterator[Callable[[], list[float]]]:
         yield epoch
     finally:
         for process in processes:
-            process.terminate()  # there is nothing to keep
+            process.terminate()  # it has no results to keep
         for process in processes:
             process.join()
         for line in lines:
@@ -224,8 +224,8 @@ def side_by_side(lesson: Lesson) -> Iterator[Callable[[], list[float]]]:
 
 
 def study(lesson: Lesson, line: Connection) -> None:
-    """In a process of its own: an epoch on one thread whenever asked, until nobody is there to ask."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end of the line then closes
+    """Run in a process of its own: train an epoch on one thread for each message, until the line is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent too, which then closes the line
     torch.set_num_threads(1)
     ours = Ours(lesson)
     with closing(line), suppress(EOFError, OSError):
@@ -234,4 +234,4 @@ def study(lesson: Lesson, line: Connection) -> None:
 
 
 def ignored(_: object) -> None:
-    """What training tells as it goes."""
+    """Ignore a progress message of training."""

@@ -1,6 +1,7 @@
-"""`python -m vbs_cli.bench.worker`: measures one contender. A request on stdin, then commands; answers on stdout.
+"""Worker that measures one contender: a request on stdin, then commands; answers on stdout.
 
-Each has a process of its own: what one leaves behind (caches, a grown heap) hides what the next needs.
+It runs as `python -m vbs_cli.bench.worker`, in a process for each contender: what one leaves behind (caches, a grown
+heap) would hide what the next needs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from vbs_cli.bench.flops import Head
 from vbs_cli.bench.memory import peak_memory, traced_memory
 from vbs_cli.bench.protocol import COMMANDS, Costs, Rate, Request, Timing
 
-SIDE = 2048  # of the matrices that are multiplied
+SIDE = 2048  # size of the square matrices that are multiplied
 
 
 class Worker:
-    """One contender with its networks and inputs in memory."""
+    """Contender with its networks and inputs in memory."""
 
     def __init__(self, request: Request) -> None:
         self.folder = TemporaryDirectory(prefix="vbs-bench-")
@@ -42,7 +43,7 @@ class Worker:
 
     @cached_property
     def plain(self) -> Case:
-        """What the prediction needs that all are compared with; made when memory has been measured."""
+        """Case of the prediction that all are compared with; made only after memory has been measured."""
         r = self.request
         return CONTENDERS[0].case(r.network, Path(self.folder.name), draws=r.draws, members=r.members, device=r.device)
 
@@ -53,7 +54,7 @@ class Worker:
         self.folder.cleanup()
 
     def mode(self) -> AbstractContextManager[None]:
-        """Gradients off, as people have it, or as vbs has it."""
+        """Context without gradients: that of usual scripts for "paper", that of vbs for "vbs"."""
         return torch.no_grad() if self.request.variant == "paper" else torch.inference_mode()
 
     def predict(self) -> None:
@@ -61,7 +62,7 @@ class Worker:
             self.contender.predict(self.case, self.x)
 
     def costs(self) -> Costs:
-        """Memory is measured before any time is: that leaves a grown heap behind."""
+        """Measure memory and count FLOPs, before any time is measured, which leaves a grown heap behind."""
         # Counting is also the warm-up: one example through all of the code, so that lazy set-up is not measured.
         network, after = self.flops()
         peak, weights = peak_memory(self.predict, device=self.request.device), self.case.weights
@@ -78,28 +79,28 @@ class Worker:
         )
 
     def flops(self) -> tuple[int, int]:
-        """FLOPs of one example: convolutions and matrix products of the networks, and all that follows."""
+        """FLOPs of one example: convolutions and matrix products of the networks, and all operations after them."""
         request, x = self.request, self.x[:1]
         with self.mode():
             patches = self.case.nets[0](x)
             with FlopCounterMode(display=False) as counter:
                 self.contender.forward(self.case, x)
-        passes = {"draws": request.draws, "members": request.members}.get(self.contender.model, 1)
+        passes = {"draws": request.draws, "members": request.members}.get(self.contender.view, 1)
         head = Head(patches.shape[1], tuple(patches.shape[2:]), kernel=self.case.kernel, passes=passes)
         return int(counter.get_total_flops()), self.contender.flops(head)
 
     def time(self) -> Timing:
-        """One prediction."""
+        """Time one prediction."""
         with self.mode():
             return timed(self.contender, self.case, self.x)
 
     def beside(self) -> Timing:
-        """One plain conventional prediction in this same process: between two, the same work can differ by 5 %."""
+        """Time one plain conventional prediction in this process: between two, the same work can differ by 5 %."""
         with torch.no_grad():
             return timed(CONTENDERS[0], self.plain, self.x)
 
     def gemm(self) -> Rate:
-        """The better of torch's matrix product and a 1x1 convolution, which is one too, by another library."""
+        """Speed of matrix products: the better of torch's own and a 1x1 convolution, the same by another library."""
         device = self.request.device
         a = torch.randn(SIDE, SIDE, device=device)
         pixels = torch.randn(1, SIDE, 32, SIDE // 32, device=device).contiguous(memory_format=torch.channels_last)
@@ -110,7 +111,7 @@ class Worker:
 
 
 def timed(contender: Contender, case: Case, x: torch.Tensor) -> Timing:
-    """Probabilities end on the CPU, so on a GPU too a prediction is over when it returns."""
+    """Time one prediction. Its probabilities end on the CPU, so with a GPU too it is over when it returns."""
     started = time.perf_counter()
     parts = contender.forward(case, x)
     between = time.perf_counter()
@@ -132,7 +133,7 @@ def quickest(run: Callable[[], object], device: str, repeats: int = 5) -> float:
 
 
 def serve(lines: Iterable[str], out: TextIO) -> None:
-    """Answer a request and the commands after it, until there are no more."""
+    """Set up a worker for the request in the first line, and answer the commands in the lines after it."""
     spoken = iter(lines)
     with Worker(Request.from_json(next(spoken))) as worker:
         for line in spoken:

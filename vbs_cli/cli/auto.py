@@ -1,4 +1,4 @@
-"""`vbs calibrate --auto`: its flags, and the two steps that it takes."""
+"""Flags of `vbs calibrate --auto`, and its two steps: choose settings, then fit with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vbs_cli.cli.tables import show_chosen
 Auto = Annotated[bool, typer.Option("--auto", help="Choose kernel, alpha and beta by validation data.")]
 AutoNoise = Annotated[
     str | None,
-    typer.Option(help="Noise to choose them under, beside none (default: the run's first).", show_default=False),
+    typer.Option(help="Noise to choose under, besides clean data (default: the run's first).", show_default=False),
 ]
 
 

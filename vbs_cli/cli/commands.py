@@ -1,4 +1,4 @@
-"""The commands that compute, one thin one per stage: parse, call the stage, show the table."""
+"""Commands that compute, one per stage: each parses its options, calls the stage and shows the table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app = typer.Typer(
 FULL_SWEEP = 20  # levels, as in the paper
 DATASETS = "radio, librispeech, cifar10 or folder (your own)."
 
-# Flags for settings, by the name of the setting; one that is not given leaves the setting as it is.
+# Flags for settings, keyed by setting; a flag that is not given leaves the setting as it is.
 TRAINING = {
     "dataset": Annotated[str | None, typer.Option(help=DATASETS, show_default=False)],
     "profile": Annotated[str | None, typer.Option(help="quick or paper (default: quick).", show_default=False)],
@@ -126,7 +126,7 @@ def download(
     "train",
     "vbs train --dataset radio --seeds 10",
     "vbs train --dataset radio --profile paper --device cuda",
-    settings=TRAINING,
+    settings={**TRAINING, "methods": METHODS["methods"]},
     options={**NETWORKS, **BOARD},
 )
 def train(shell: Shell) -> None:
@@ -236,8 +236,8 @@ def calibrate(
 )
 def evaluate(
     shell: Shell,
-    val: Annotated[Path | None, typer.Option(help="Logits to fit on, yours.", show_default=False)] = None,
-    test: Annotated[Path | None, typer.Option(help="Logits to score, yours.", show_default=False)] = None,
+    val: Annotated[Path | None, typer.Option(help="Your own logits to fit on.", show_default=False)] = None,
+    test: Annotated[Path | None, typer.Option(help="Your own logits to score.", show_default=False)] = None,
     against: Against = None,
     markdown: Markdown = False,
 ) -> None:
@@ -276,7 +276,7 @@ def noise_sweep(
     against: Against = None,
     markdown: Markdown = False,
 ) -> None:
-    """Score every method under growing noise, one forward pass per model and level."""
+    """Score every method under growing noise, one forward pass per network, noise and level."""
     from vbs_cli.artifacts.passes import noise_passes
     from vbs_cli.stages.sweep import chosen_noises, sweep, with_sweep
 
@@ -319,16 +319,23 @@ def ensemble_study(
 
 
 def level_grid(job: Job, asked: Mapping[str, Any], *, levels: int, max_level: float) -> list[float]:
-    """The levels of a sweep: those that were asked for, else the defaults."""
+    """Levels of a sweep: those that were asked for, else the defaults."""
     from vbs_cli.settings import override
 
     defaults = {"levels": levels, "max_level": max_level}
     return override(job.run.settings, {name: asked.get(name, value) for name, value in defaults.items()}).level_values()
 
 
-@command(app, "run", "vbs run", "vbs run --profile paper --device cuda", settings=TRAINING, options=NETWORKS)
+@command(
+    app,
+    "run",
+    "vbs run",
+    "vbs run --profile paper --device cuda",
+    settings={**TRAINING, "methods": METHODS["methods"]},
+    options=NETWORKS,
+)
 def run(shell: Shell) -> None:
-    """All stages in a row: from data (simulated where there are none) to the report."""
+    """Run all stages in a row, from the data (simulated if there are none) to the report."""
     from vbs_cli.stages.download import ensure_data
     from vbs_cli.stages.run import run_all
 
@@ -343,14 +350,14 @@ def run(shell: Shell) -> None:
 
 
 def method_options(alpha: float | None, beta: str | None, given: Sequence[str]) -> dict[str, dict[str, Any]] | None:
-    """Options of the methods from flags; a value that reads as a number is one."""
+    """Options of each method from the flags, or None; values that can be read as numbers become numbers."""
     found: dict[str, dict[str, Any]] = {}
     texts = [f"vbs.{name}={value}" for name, value in (("alpha", alpha), ("beta", beta)) if value is not None]
     for text in (*given, *texts):
         name, equals, value = text.partition("=")
         method, dot, option = name.partition(".")
         if not (equals and dot):
-            raise InvalidInput(f"--option {text}", hint="write METHOD.NAME=VALUE, such as vbs.spread=softmax")
+            raise InvalidInput(f"invalid --option {text}", hint="write METHOD.NAME=VALUE, such as vbs.spread=softmax")
         found.setdefault(method.strip(), {})[option.strip()] = number_or_text(value.strip())
     return found or None
 

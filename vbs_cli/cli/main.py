@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from vbs_cli import __version__
-from vbs_cli.cli import outputs as outputs  # enters its commands
+from vbs_cli.cli import outputs as outputs  # registers its commands
 from vbs_cli.cli.commands import app
 from vbs_cli.console import Console
 from vbs_cli.errors import InvalidInput, VbsError, translated
@@ -30,12 +30,14 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def vbs(
-    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Classifier confidences that mean something, from one forward pass.
 
-    `vbs run` walks the whole way; the other commands are its stages. Each hands its artifacts to the next through a
-    run directory, and does only what is not up to date.
+    `vbs run` runs all stages; other commands run one of them or show results. Each stage hands its artifacts to the
+    next through a run directory, and makes only what is not up to date.
     """
 
 
@@ -64,7 +66,7 @@ def failed(error: VbsError) -> int:
 
 
 def in_our_words(error: Exception) -> VbsError:
-    """Errors of the parser and of others in our form."""
+    """Convert any exception, also one of the parser, to an error of vbs."""
     usage = getattr(error, "format_message", None)  # the parser's own; typer does not export their base class
     if usage is not None:
         return InvalidInput(str(usage()).rstrip("."), hint=f"see {' '.join(['vbs', *command_name()])} --help")
@@ -76,5 +78,5 @@ def command_name() -> list[str]:
 
 
 def terminated(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends the program like any exit, so that files are put away; the last checkpoint stands."""
+    """End the program on SIGTERM like any exit: temporary files are removed, and the last checkpoint is kept."""
     raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""The commands that show, measure and tidy up what others computed."""
+"""Commands that show, measure, export or clean up what other commands computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plot(
         str | None, typer.Option(help="Methods to draw, by commas (default: the run's).", show_default=False)
     ] = None,
 ) -> None:
-    """Draw the figures that the run's tables allow, and tell what would allow the others."""
+    """Draw the figures that the run's tables allow, and tell which commands the others need."""
     from vbs_cli.artifacts.plan import with_everything
     from vbs_cli.stages import plot as stage
 
@@ -141,13 +141,13 @@ def bench(
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each measurement, at most.")] = 30,
     size: Annotated[
         int | None,
-        typer.Option(min=1, help="Pixels or samples of other inputs than the dataset's.", show_default=False),
+        typer.Option(min=1, help="Pixels or samples of the inputs (default: the dataset's).", show_default=False),
     ] = None,
     scaling: Annotated[bool, typer.Option("--scaling", help="Costs against batch, classes, patches, draws.")] = False,
     markdown: Markdown = False,
     latex: Annotated[bool, typer.Option("--latex", help="Tables in LaTeX.")] = False,
 ) -> None:
-    """Measure what a prediction of each method costs, or how fast vbs is beside what people use instead.
+    """Measure what a prediction of each method costs, or how fast vbs is compared with other implementations.
 
     The network is that of the run, or the one that --dataset, --profile, --model, --width and --size describe; without
     either it is the paper's network for CIFAR-10.
@@ -194,13 +194,13 @@ def bench(
 def export(
     shell: Shell,
     to: Annotated[str, typer.Option("--to", help="onnx, torchscript or pt2.")],
-    seed: Annotated[int, typer.Option(min=0, help="Whose network.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the network.")] = 0,
     method: Annotated[str, typer.Option(help="vbs, temperature or conventional.")] = "vbs",
     output: Annotated[
         Path | None, typer.Option(help="Copy file and cards there (default: the run's export/).", show_default=False)
     ] = None,
 ) -> None:
-    """Write a network with its fitted method as one file that needs no vbs, checked, and a model card beside it."""
+    """Write a network with its fitted method as one checked file that runs without vbs, and a model card."""
     from vbs_cli.stages import export as stage
 
     choice = stage.Choice(to, seed, method)
@@ -221,7 +221,7 @@ def export(
 
 @contextmanager
 def bench_subject(shell: Shell, size: int | None) -> Iterator[Subject]:
-    """The network to measure: that of the run, unless flags describe another."""
+    """Network to measure: that of the run, unless flags describe another."""
     from vbs_cli.stages.bench import of_protocol, of_run
 
     described = any(value is not None for value in (size, *shell.flags.values()))
@@ -255,7 +255,7 @@ def status(shell: Shell) -> None:
 def clean(
     shell: Shell, caches: Annotated[bool, typer.Option("--caches", help="The cached logits of all passes.")] = False
 ) -> None:
-    """Give disk space back; tables and figures stay, and what needs logits again makes them again."""
+    """Free disk space; tables and figures stay, and commands that need deleted logits make them again."""
     from vbs_cli.stages.clean import clean_caches
 
     if not caches:

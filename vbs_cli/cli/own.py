@@ -1,4 +1,4 @@
-"""What a user brings: runs of logits, and of networks that were trained elsewhere."""
+"""Runs of the user's own logits, and of networks that were trained elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def arrays_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
-    """A run of logits that the user has."""
+    """Job on a run of the user's own logits, which are written into it."""
     from vbs_cli.stages import given as arrays
 
     if val is None or test is None:
@@ -34,7 +34,7 @@ def arrays_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Jo
 def with_foreign(
     shell: Shell, model: str | None, weights: Path | None, options: dict[str, dict[str, Any]] | None
 ) -> Shell:
-    """The shell on a run of a network that was trained elsewhere, which is made."""
+    """Make a run of a network that was trained elsewhere, and return the shell with that run chosen."""
     from vbs_cli.stages import foreign
 
     if weights is None:

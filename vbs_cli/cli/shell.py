@@ -1,4 +1,4 @@
-"""What every command shares: its options, the run that it works on, and how it shows its result."""
+"""Parts that all commands share: their options, the run that they work on, and the output of results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Jobs = Annotated[
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(envvar="VBS_CLUSTER", help="Scheduler of dask to hand the networks to.", show_default=False),
+    typer.Option(envvar="VBS_CLUSTER", help="Address of a dask scheduler to hand the networks to.", show_default=False),
 ]
 KeepPatches = Annotated[
     bool, typer.Option("--keep-patches", help="Keep all patch logits of noisy inputs too; takes much disk.")
@@ -68,7 +68,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks of errors.", ri
 
 @dataclass(frozen=True)
 class Shell:
-    """One call of a command."""
+    """One call of a command, with the options that commands share."""
 
     command: str
     console: Console
@@ -88,9 +88,9 @@ class Shell:
 
     @contextmanager
     def job(self, *, create: bool = False, data: Prepared | None = None, **more: Any) -> Iterator[Job]:
-        """The run with its settings (`more` are flags too) resolved, locked for the block unless --dry-run.
+        """Job on the run with its settings (`more` are flags too) resolved, locked for the block unless --dry-run.
 
-        `data` are those that it works on, if they are not to be found by their name.
+        `data` is the dataset, for a run whose dataset cannot be found by its name.
         """
         from vbs_cli.run import locked
 
@@ -101,13 +101,13 @@ class Shell:
         with locked(job.run) as run, run.settings_saved():
             yield replace(job, run=run, crew=self._crew(job))
             if run.store.written:
-                with suppress(VbsError):  # the command has done its work
+                with suppress(VbsError):  # the command is done, and a plan that cannot be saved is no failure
                     self.remembered_plan(replace(job, run=run))
         if not run.store.written:
             self.console.progress.say(f"{run.path}: all is up to date")
 
     def recalled_plan(self) -> Graph | None:
-        """The plan of the run as an earlier command left it, if it still holds for this call."""
+        """Plan of the run that an earlier command saved, or None if it does not hold for this call."""
         from vbs_cli.run.layout import find_run
         from vbs_cli.run.remembered import recalled
 
@@ -117,7 +117,7 @@ class Shell:
         return recalled(path, self.data_dir)
 
     def remembered_plan(self, job: Job) -> Graph:
-        """The plan of everything that a run has and its settings call for, left in its folder for the next call."""
+        """Plan everything that a run has and its settings call for, and save the plan for the next call."""
         from vbs_cli.artifacts.plan import with_everything
         from vbs_cli.run.remembered import remember
 
@@ -127,7 +127,7 @@ class Shell:
         return graph
 
     def work(self) -> Job:
-        """The run as it was saved, for a process that works on a part of it while another holds its lock."""
+        """Job on the run as it was saved, for a process that works on a part of it while another holds its lock."""
         from vbs_cli.run import find_run, open_run
 
         return self._job(open_run(find_run(self.runs_dir, self.run_name) or self.runs_dir))
@@ -148,7 +148,7 @@ class Shell:
         )
 
     def _crew(self, job: Job) -> Crew | None:
-        """Who works on the networks: a cluster, several processes on this machine, or this one."""
+        """Executor for the networks: a cluster, several processes on this machine, or None for this process."""
         from vbs_cli.executors import Local, cores
 
         if self.cluster is not None:
@@ -167,15 +167,15 @@ class Shell:
         return find_run(self.runs_dir, self.run_name) is not None
 
     def reading(self) -> Shell:
-        """The same without a lock, for commands that change nothing."""
+        """Copy of this shell that locks no run, for commands that change nothing."""
         return replace(self, dry_run=True)
 
     def settings(self) -> Settings:
-        """The settings that `job` would work with."""
+        """Settings that `job` would work with."""
         return self._run(self.flags, create=True).settings
 
     def given(self, flags: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that this call asks for, by flag, --set, variable or file."""
+        """Settings that this call asks for, by flag, --set, variable or file."""
         return given_settings({**flags, **assignments(self.assigned or (), flags)}, self.config)
 
     def _run(self, flags: Mapping[str, Any], *, create: bool) -> Run:
@@ -200,7 +200,7 @@ class Shell:
         return Run(path, settings, Store(path))
 
     def _data(self, run: Run) -> Prepared:
-        """The prepared dataset, or what the run remembers of it: enough for all that needs no inputs."""
+        """Prepared dataset, or the run's description of it, which is enough for all that needs no inputs."""
         from vbs_cli.data import described, open_dataset
         from vbs_cli.run import layout
 
@@ -213,7 +213,7 @@ class Shell:
         return described(json.loads(run.store.read(layout.DATASET)), self.data_dir / run.settings.dataset)
 
     def plan(self, job: Job, names: Collection[str]) -> None:
-        """Answer --dry-run: what a command that aims for these artifacts would make."""
+        """Answer --dry-run: show what a command that makes these artifacts would do."""
         from vbs_cli.artifacts.plan import with_plan
         from vbs_cli.stages.status import dry_run
 
@@ -221,14 +221,14 @@ class Shell:
         self.show(rows, table(["artifact", "state", "why"], [list(row.values()) for row in rows]))
 
     def plan_stage(self, job: Job, stage: str) -> None:
-        """Answer --dry-run of a command that makes all artifacts of one stage."""
+        """Answer --dry-run of a command that makes all artifacts of one stage: show what it would do."""
         from vbs_cli.artifacts.plan import with_plan
 
         job = with_plan(job)
         self.plan(job, job.graph.stage(stage))
 
     def plan_all(self, job: Job) -> None:
-        """Answer --dry-run of a command that makes everything."""
+        """Answer --dry-run of a command that makes everything: show what it would do."""
         from vbs_cli.artifacts.plan import with_everything
 
         job = with_everything(job)
@@ -259,7 +259,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
-# Options of the commands that put networks to work.
+# Options of the commands that train or run networks.
 NETWORKS: dict[str, tuple[Any, Any]] = {"jobs": (Jobs, None), "cluster": (Cluster, None)}
 BOARD: dict[str, tuple[Any, Any]] = {"tensorboard": (TensorBoard, False)}
 PATCHES: dict[str, tuple[Any, Any]] = {"keep_patches": (KeepPatches, False)}
@@ -275,10 +275,10 @@ def command(
     options: Mapping[str, tuple[Any, Any]] = NOTHING,
     without: Sequence[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: a function of a Shell and its own options becomes a command.
+    """Decorator that registers a function of a Shell and its own options as a command.
 
-    The command has the common options too (and those of `options`, which the Shell also holds), and a flag for each of
-    `settings` (name -> annotation); the Shell holds those that were given.
+    The command also has the common options except those named in `without`, those of `options`, and a flag for each of
+    `settings` (name -> annotation). The function gets their values in the Shell.
     """
 
     def enter(function: Callable[..., None]) -> Callable[..., None]:
@@ -309,7 +309,7 @@ def command(
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES spells them."""
+    """Names of the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES."""
     import torch
 
     named = os.environ.get("CUDA_VISIBLE_DEVICES")

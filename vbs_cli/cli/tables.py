@@ -1,4 +1,4 @@
-"""Results as people read them: numbers in cells, scores with their intervals."""
+"""Tables in which commands show their results: scores with intervals, diagnoses, chosen settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ speaks: for the method, against it, or neither"""
 
 
 def cell(name: str, value: Any) -> str:
-    """A value of a row about a dataset, for people."""
+    """Format a value of a row by its name and type, e.g. a number of bytes."""
     if value is None:
         return "-"
     if name.endswith("bytes"):
@@ -45,7 +45,7 @@ def cell(name: str, value: Any) -> str:
 
 
 def number(value: Any) -> Any:
-    """A number to four digits; of a table of numbers, its size."""
+    """Format a number to four digits, and a list of numbers by its size."""
     from vbs_cli.report.tables import sized
 
     if isinstance(value, (list, tuple)):
@@ -63,7 +63,7 @@ def show_metrics(
     against: str | None = None,
     markdown: bool = False,
 ) -> None:
-    """A table of scores and one of differences per condition, then curves; the rows themselves with --json."""
+    """Show a table of scores and one of differences per condition, then curves; with --json, the rows."""
     from vbs_cli.conditions import conditions
     from vbs_cli.report import tables as summary
 
@@ -90,7 +90,7 @@ def show_metrics(
 
 
 def curves(swept: pd.DataFrame | None, reliability: pd.DataFrame | None) -> list[Any]:
-    """A sweep along its levels, and accuracy along confidence, as small as words."""
+    """Tables of sparklines: scores along the levels of a sweep, and accuracy along confidence."""
     from vbs_cli.report import sparks
 
     shown: list[Any] = []
@@ -104,7 +104,7 @@ def curves(swept: pd.DataFrame | None, reliability: pd.DataFrame | None) -> list
 def show_study(
     shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, distributions: pd.DataFrame, *, markdown: bool
 ) -> None:
-    """Both ensembles at some levels, and how far they are apart; all levels with --json."""
+    """Show both ensembles and their differences at some levels; with --json, at all levels."""
     from vbs_cli.artifacts.study import BASELINE, COMPARED, SMOOTHED
     from vbs_cli.report import tables as summary
 
@@ -122,7 +122,7 @@ def show_study(
 
 
 def shaper(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
-    """Tables for a terminal, for a page, or for a paper."""
+    """Function of columns and lines that formats a table: for the terminal, in Markdown or in LaTeX."""
     from vbs_cli.report.tables import latex_table, markdown_table
 
     if markdown or latex:
@@ -141,7 +141,7 @@ def heading(condition: str, metrics: pd.DataFrame) -> str:
 
 
 def show_diagnosis(shell: Shell, found: Diagnosis) -> None:
-    """The verdict, what it rests on, and what to do."""
+    """Show the findings of a diagnosis, its verdict, and its advice."""
     from vbs_cli.diagnosis.base import QUESTIONS
 
     lines = [
@@ -155,7 +155,7 @@ def show_diagnosis(shell: Shell, found: Diagnosis) -> None:
 
 
 def show_chosen(shell: Shell, chosen: Chosen, fitted: list[dict[str, Any]]) -> None:
-    """The best settings that were tried, what they do under noises that had no say, and what was fitted with them."""
+    """Show the best settings that were tried, their effect under held-out noises, and the methods fitted with them."""
     at = " and ".join(f"{level:.2f}" for level in chosen.levels)
     names = ", ".join(str(row["noise"]) for row in chosen.held_out) or "no other noise"
     held_out = [

@@ -1,4 +1,4 @@
-"""Stage 1: bytes -> Split(x, y). One file is one dataset; noises are in `noise`."""
+"""Stage 1: files -> Split(x, y). Each dataset has a module of its own; noises are in `noise`."""
 
 from vbs_cli.data.base import DATASETS, SIMULATED, SPLITS, Prepared, Split, described, open_dataset
 from vbs_cli.data.noise import NOISES, Noise, noises_for

@@ -1,4 +1,4 @@
-"""Archives from strangers: regular files and folders come out, inside the target and within limits, or nothing does."""
+"""Safe unpacking of untrusted archives: regular files and folders only, inside the target and within limits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from vbs_cli.progress import SILENT, Progress
 CHUNK = 1 << 20
 HEADERS = 1 << 22  # bytes that may lie between two members of a tar; tarfile reads long names into memory at once
 SPECIAL = "is a link, a device or the like"
-DEPTH = 100  # folders inside one another
-ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how a zip begins, the latter when it is empty
+DEPTH = 100  # nested folders
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # first bytes of a zip, and of an empty one
 COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -35,12 +35,12 @@ COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may come out of an archive."""
+    """Limits on what an archive may unpack to."""
 
     total: int = 200 * 10**9  # bytes
     files: int = 5_000_000
     ratio: float = 1000.0  # of unpacked to packed bytes
-    floor: int = 100 * 10**6  # bytes up to which any ratio will do: short repetitive text packs very well
+    floor: int = 100 * 10**6  # bytes up to which any ratio is accepted: short repetitive text packs very well
 
 
 LIMITS = Limits()
@@ -52,14 +52,14 @@ class Member:
 
     name: str
     folder: bool
-    flaw: str  # why it must not be extracted, if so
-    position: int  # packed bytes up to here
+    flaw: str  # reason not to extract it, or empty
+    position: int  # packed bytes up to this member
     chunks: Callable[[], Iterator[bytes]]
 
 
 @contextmanager
 def opened(path: Path, scratch: Path, *, progress: Progress = SILENT) -> Iterator[Path]:
-    """A folder as it is, or an archive unpacked into `scratch` for as long as the block lasts."""
+    """Path of a folder as it is, or of an archive unpacked into `scratch` for the duration of the block."""
     if path.is_dir():
         yield path
         return
@@ -67,7 +67,7 @@ def opened(path: Path, scratch: Path, *, progress: Progress = SILENT) -> Iterato
         raise MissingArtifact(f"{path} does not exist", hint="give the path of a folder or of a tar or zip archive")
     if not is_archive(path):
         raise InvalidInput(f"{path} is neither a folder nor a tar or zip archive", hint="unpack it and give the folder")
-    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process
+    shutil.rmtree(scratch, ignore_errors=True)  # left by a killed process
     try:
         extract(path, scratch, progress=progress)
         yield scratch
@@ -76,7 +76,7 @@ def opened(path: Path, scratch: Path, *, progress: Progress = SILENT) -> Iterato
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the content is a tar, as it is or packed by gzip, bzip2 or xz, or a zip."""
+    """Whether a file is, by its content, a zip or a tar, plain or compressed by gzip, bzip2 or xz."""
     try:
         with path.open("rb") as file, unpacked(file) as stream:
             head = stream.read(tarfile.BLOCKSIZE)
@@ -84,20 +84,20 @@ def is_archive(path: Path) -> bool:
             tarfile.TarInfo.frombuf(head, tarfile.ENCODING, "surrogateescape")
     except tarfile.HeaderError:
         return False
-    except Exception:  # begins like one, and `extract` finds it damaged
+    except Exception:  # it begins like one; `extract` reports the damage
         return path.is_file()
     return True
 
 
 def unpacked(file: IO[bytes]) -> IO[bytes]:
-    """The stream inside the compression that the first bytes tell of, or the file itself."""
+    """Decompressing stream for the format that the first bytes show, or the file itself."""
     head = file.read(max(map(len, COMPRESSED)))
     file.seek(0)
     return next((opener(file) for magic, opener in COMPRESSED.items() if head.startswith(magic)), file)
 
 
 def extract(path: Path, target: Path, *, limits: Limits = LIMITS, progress: Progress = SILENT) -> None:
-    """Unpack an archive into a new or empty folder. When anything is wrong with it, nothing stays."""
+    """Unpack an archive into a new or empty folder. If anything is wrong with it, nothing is left there."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"{target} is not an empty folder", hint="unpack into a new one")
     try:
@@ -111,7 +111,7 @@ def extract(path: Path, target: Path, *, limits: Limits = LIMITS, progress: Prog
         with progress.task(f"unpacking {path.name}", unpacker.packed) as task:
             for member in members(path):
                 unpacker.place(member)
-                if member.position >= shown + CHUNK:  # a step per small file would cost more than the file
+                if member.position >= shown + CHUNK:  # an update per small file would cost more than the file
                     task.advance(member.position - shown)
                     shown = member.position
     except BaseException:
@@ -120,7 +120,7 @@ def extract(path: Path, target: Path, *, limits: Limits = LIMITS, progress: Prog
 
 
 class Unpacker:
-    """Puts members below the target and counts what came out."""
+    """Writer of members below the target folder, which counts files and bytes against the limits."""
 
     def __init__(self, archive: Path, target: Path, limits: Limits) -> None:
         self.archive = archive
@@ -156,7 +156,7 @@ class Unpacker:
             raise self.refused(member, flaw) from None
 
     def make_folder(self, name: str, member: Member) -> None:
-        """The folder and those above it, each looked at once."""
+        """Create a folder and its parents, each checked once."""
         if name in self.folders:
             return
         self.make_folder(name.rpartition("/")[0], member)
@@ -167,7 +167,7 @@ class Unpacker:
         self.folders.add(name)
 
     def counted(self, member: Member) -> Iterator[bytes]:
-        """The content of a member, as long as it is within the limits; what its header says is not believed."""
+        """Content of a member in chunks, counted against the limits; the size in its header is not trusted."""
         for chunk in () if member.folder else member.chunks():
             self.written += len(chunk)
             if self.written > self.most:
@@ -181,7 +181,7 @@ class Unpacker:
 
 
 def parts_of(member: Member) -> tuple[list[str], str]:
-    """The path below the target, or what is wrong with it. It must be harmless on every system."""
+    """Parts of a member's path below the target, and its flaw, if any: it must be harmless on every system."""
     name = member.name
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or re.match("[A-Za-z]:", name):
@@ -191,18 +191,18 @@ def parts_of(member: Member) -> tuple[list[str], str]:
     if ".." in parts:
         return [], "leads out of the folder"
     if "\\" in name or "\0" in name:
-        return [], "has a character in its name that no honest one has"
+        return [], "has a backslash or a null character in its name"
     return parts, "" if parts or member.folder else "has no name"
 
 
 def is_litter(parts: list[str]) -> bool:
-    """What macOS adds to archives."""
+    """Whether a path belongs to the files that macOS adds to archives."""
     return any(part in ("__MACOSX", ".DS_Store") or part.startswith("._") for part in parts)
 
 
 @contextmanager
 def reading(archive: Path) -> Iterator[None]:
-    """A broken archive is an error that the user can understand."""
+    """Turn whatever the archive readers raise into an error that the user can understand."""
     try:
         yield
     except VbsError:
@@ -224,7 +224,7 @@ def zip_members(path: Path) -> Iterator[Member]:
 def zip_flaw(info: zipfile.ZipInfo) -> str:
     if info.flag_bits & 0x1:
         return "is encrypted"
-    # Systems of the Unix kind keep the type of a file in the upper half.
+    # Unix-like systems store the type of a file in the upper half.
     kind = stat.S_IFMT(info.external_attr >> 16)
     plain = (0, stat.S_IFREG, stat.S_IFDIR) if info.is_dir() else (0, stat.S_IFREG)
     return "" if kind in plain else SPECIAL
@@ -241,7 +241,7 @@ def zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> I
 
 
 class Source:
-    """What a tar is read from: forwards only, with a limit to how much one step may take."""
+    """Forward-only stream that tarfile reads, with a limit on the bytes between two members."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream = stream
@@ -263,10 +263,10 @@ class Source:
 def tar_members(path: Path) -> Iterator[Member]:
     with reading(path), path.open("rb") as file, unpacked(file) as stream:
         source = Source(stream)
-        # In a stream tarfile never goes back, and it asks for nothing that `Source` lacks.
+        # In stream mode tarfile never seeks, and it uses nothing that `Source` lacks.
         with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
             while (info := archive.next()) is not None:
-                archive.members.clear()  # of millions, they would fill the memory
+                archive.members.clear()  # millions of them would fill the memory
                 source.left = HEADERS + (info.size if info.isreg() else 0)
                 chunks = partial(tar_chunks, archive, info, path)
                 yield Member(info.name, info.isdir(), tar_flaw(info), file.tell(), chunks)
@@ -283,7 +283,7 @@ def tar_chunks(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> I
     with reading(path):
         left = info.size
         while left > 0:
-            # The stream stands where the member's content begins; tarfile's own object around it takes its time.
+            # The stream is at the beginning of the member's content; tarfile's own file object would be slower.
             chunk = archive.fileobj.read(min(CHUNK, left))
             if not chunk:
                 raise tarfile.ReadError("unexpected end of data")
@@ -292,9 +292,9 @@ def tar_chunks(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> I
 
 
 def check_end(source: Source, offset: int) -> None:
-    """A tar ends with zeros. tarfile would take a broken header, or nothing at all, for its end as well."""
+    """Refuse a tar that does not end with zeros; tarfile also takes a broken header, or nothing, for the end."""
     source.left = HEADERS
-    while source.read(CHUNK):  # to the end also for the checksum of the compression
+    while source.read(CHUNK):  # to the end, so that the compression's checksum is verified
         pass
     if source.end > offset or source.size < offset + tarfile.BLOCKSIZE:
         raise tarfile.ReadError("it breaks off, or has something else between its members")

@@ -18,7 +18,7 @@ from vbs_cli.errors import VbsError
 from vbs_cli.seeding import generator
 
 SUFFIXES = frozenset({".flac", ".wav", ".ogg", ".oga", ".mp3", ".aif", ".aiff"})
-BATCH = 64  # files that are decoded at a time
+BATCH = 64  # files decoded at a time
 SHORT, DAMAGED = "shorter than the crop", "damaged"
 
 
@@ -28,7 +28,7 @@ class BadRecording(VbsError):
 
 @dataclass(frozen=True)
 class Reading:
-    """How sound files become clips."""
+    """Settings for decoding sound files into clips."""
 
     rate: int  # Hz
     crop: int  # samples
@@ -38,8 +38,11 @@ class Reading:
     def batches(
         self, recordings: Sequence[Example], left_out: Counter[str], *, window: tuple[str, str] | None = None
     ) -> Iterator[Batch]:
-        """All recordings in order, decoded on all cores: whole, or a fixed window of each, drawn by `window`."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding holds no lock of Python's
+        """Batches of all recordings, decoded on all cores: whole, or a fixed window of each.
+
+        `window` is (dataset, split), the names that the windows are drawn by.
+        """
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's lock
             for start in range(0, len(recordings), BATCH):
                 some = recordings[start : start + BATCH]
                 yield self._batch(some, pool.map(self._read, some), left_out, window)
@@ -74,14 +77,14 @@ class Reading:
             return error
 
     def window(self, samples: np.ndarray, dataset: str, split: str, name: str) -> np.ndarray:
-        """The window that an evaluation hears: drawn once, from the names of dataset, split and recording alone."""
+        """Window for evaluation, drawn from the names of dataset, split and recording alone."""
         rng = generator(dataset, split, "crop", name)
         start = int(torch.randint(len(samples) - self.crop + 1, (), generator=rng))
         return samples[start : start + self.crop]
 
 
 def read_samples(path: Path, *, rate: int, resample: bool = False) -> np.ndarray:
-    """A sound file as one channel of 16-bit samples (samples,)."""
+    """Read a sound file as one channel of 16-bit samples, (samples,)."""
     import soundfile
 
     try:
@@ -106,7 +109,7 @@ def read_samples(path: Path, *, rate: int, resample: bool = False) -> np.ndarray
 
 
 def is_as_encoded(path: Path, samples: np.ndarray) -> bool:
-    """Compare with the MD5 of the samples that a FLAC file carries, which the decoder does not look at."""
+    """Whether samples have the MD5 that a FLAC file carries, which the decoder ignores; True without an MD5."""
     with path.open("rb") as file:
         head = file.read(42)
     # "fLaC", a block header of four bytes, and the STREAMINFO block, whose last 16 bytes are the MD5.
@@ -116,7 +119,7 @@ def is_as_encoded(path: Path, samples: np.ndarray) -> bool:
 
 
 def converted(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """(samples, channels) at one rate -> (samples,) at another; channels are averaged."""
+    """Resample to `wanted` Hz and average the channels: (samples, channels) -> (samples,)."""
     from torchaudio.functional import resample
 
     mono = torch.from_numpy(samples.astype(np.float32).mean(1))

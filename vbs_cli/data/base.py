@@ -23,22 +23,22 @@ from vbs_cli.settings import Settings
 if TYPE_CHECKING:
     from vbs_cli.data.preparation import Preparation, Request, Workspace
 
-SIMULATED = "simulated"  # how the source of data begins that nobody measured
+SIMULATED = "simulated"  # prefix of the source of data that were not measured
 SPLITS = ("train", "val", "test")
-# Inputs are walked in blocks of this many neighbours; random draws belong to a block, never to a batch.
+# Inputs are processed in blocks of this many neighbours; random draws belong to a block, never to a batch.
 BLOCK = 256
-# What whole numbers are divided by to become inputs: pixels lie in [0, 1], sound and radio samples in [-1, 1).
+# Divisors that turn whole numbers into inputs: pixels lie in [0, 1], sound and radio samples in [-1, 1).
 FULL_SCALE = {np.dtype("u1"): 255.0, np.dtype("i1"): 2.0**7, np.dtype("i2"): 2.0**15, np.dtype("i4"): 2.0**31}
 
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """A window of each of N recordings, which lie one after another: reads like an array (N, 1, crop)."""
+    """One window of each of N concatenated recordings, indexed like an array (N, 1, crop)."""
 
-    samples: np.ndarray  # of all recordings
-    first: np.ndarray  # (N,) where a recording begins among them
-    length: np.ndarray  # (N,) of the recordings
-    start: np.ndarray  # (N,) of the windows, from the beginning of their recordings
+    samples: np.ndarray  # of all recordings, one after another
+    first: np.ndarray  # (N,), position of each recording's first sample
+    length: np.ndarray  # (N,), samples of each recording
+    start: np.ndarray  # (N,), position of each window within its recording
     crop: int
 
     @property
@@ -50,7 +50,7 @@ class Clips:
         return np.stack([self.samples[begin : begin + self.crop] for begin in begins])[:, None]
 
     def redrawn(self, rng: torch.Generator) -> Clips:
-        """Other windows of the same recordings, each place of a recording as likely as any other."""
+        """New random windows of the same recordings, uniform over their positions."""
         place = torch.rand(len(self.first), generator=rng, dtype=torch.float64).numpy()
         return replace(self, start=(place * (self.length - self.crop + 1)).astype(np.int64))
 
@@ -69,28 +69,28 @@ class Split:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one input, (C, *size)."""
+        """Shape of one input, (C, *size)."""
         return tuple(self.x.shape[1:])
 
     def inputs(self, index: Any) -> Tensor:
-        """Some inputs, copied into memory as float32."""
+        """Some inputs, scaled and copied into memory as float32."""
         raw = np.array(self.x[index])
         values = torch.from_numpy(raw).float()
         return values.div_(FULL_SCALE[raw.dtype]) if raw.dtype in FULL_SCALE else values
 
     def blocks(self) -> Iterator[tuple[int, Tensor]]:
-        """All inputs in order: (number of the block, (b, C, *size))."""
+        """Pairs of block number and inputs (b, C, *size), in order."""
         for number, start in enumerate(range(0, len(self), BLOCK)):
             yield number, self.inputs(slice(start, start + BLOCK))
 
     def redrawn(self, rng: torch.Generator) -> Split:
-        """The split with other random windows, where its inputs are windows of something longer."""
+        """Split with new random windows, if its inputs are windows of recordings; else the split itself."""
         return replace(self, x=self.x.redrawn(rng)) if isinstance(self.x, Clips) else self
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset on disk, as its `dataset.json` tells."""
+    """A dataset on disk, as its `dataset.json` describes it."""
 
     folder: Path
     name: str
@@ -103,11 +103,11 @@ class Prepared:
     files: Mapping[str, Mapping[str, Any]]  # name -> sha256, size
     class_names: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)  # reason -> number of examples
-    command: str = ""  # that makes it again
+    command: str = ""  # command line that makes it again
 
     @property
     def fingerprint(self) -> str:
-        """Depends on the content and its source alone, not on where it lies."""
+        """Hash of content and source, independent of the folder that the dataset is in."""
         return files.sha256_of_json({name: value for name, value in self.description().items() if name != "command"})
 
     def description(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Prepared:
         return Split(dataset=self.name, name=name, x=inputs, y=torch.from_numpy(np.array(y)))
 
     def ids(self, name: str) -> list[str]:
-        """What the examples of a split are called where they come from, or nothing where they have no names."""
+        """Names of a split's examples in their source, or an empty list if they have none."""
         file = f"ids_{name}.txt"
         return self._checked(file).read_text(encoding="utf-8").splitlines() if file in self.files else []
 
@@ -147,24 +147,24 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset that can be had, and how."""
+    """A dataset that `vbs download` can make, and how."""
 
     summary: str
-    command: str  # the shortest that brings it
-    takes: frozenset[str]  # the parts of a request that mean something to it
-    recipe: Callable[[Request], dict[str, Any]]  # all that the arrays would depend on, found without making them
+    command: str  # shortest command line that makes it
+    takes: frozenset[str]  # fields of a request that apply to it
+    recipe: Callable[[Request], dict[str, Any]]  # all that the arrays depend on, without making them
     open: Callable[[Request, Workspace], AbstractContextManager[Preparation]]
-    scaling: str  # how inputs are prepared, for those who feed a network of theirs elsewhere
-    protocols: Mapping[str, Settings]  # by profile: the paper's, and a quick one for two CPU cores
-    inputs: tuple[tuple[int, ...], int]  # shape of an input and number of classes, as the protocol has them
-    download: int = 0  # bytes
+    scaling: str  # how inputs are scaled, for users who run a network elsewhere
+    protocols: Mapping[str, Settings]  # settings by profile: the paper's, and quick ones for two CPU cores
+    inputs: tuple[tuple[int, ...], int]  # shape of an input and number of classes in the protocol
+    download: int = 0  # bytes to download
 
 
 DATASETS: Registry[Dataset] = Registry("dataset")
 
 
 def open_dataset(data_dir: Path, name: str) -> Prepared:
-    """A dataset that has been prepared before."""
+    """Open a dataset that has been prepared before."""
     command = DATASETS[name].command
     path = data_dir / name / "dataset.json"
     if not path.is_file():
@@ -173,7 +173,7 @@ def open_dataset(data_dir: Path, name: str) -> Prepared:
 
 
 def described(values: dict[str, Any], folder: Path) -> Prepared:
-    """The inverse of `Prepared.description`."""
+    """Dataset with the values of its `dataset.json`; the inverse of `Prepared.description`."""
     try:
         tuples = {name: tuple(values.get(name, ())) for name in ("shape", "class_names")}
         return Prepared(folder=folder, **{**values, **tuples})

@@ -81,13 +81,13 @@ def made(origin: str, **values: Any) -> Preparation:
 
 
 def drawn(count: int) -> dict[str, np.ndarray]:
-    """The training images that are trained on and those that validate, each ascending."""
+    """Positions of the images to train on and to validate on, one fifth; each ascending."""
     order = torch.randperm(count, generator=generator(NAME, "split")).numpy()
     return {"train": np.sort(order[count // 5 :]), "val": np.sort(order[: count // 5])}
 
 
 def from_batches(folder: Path, suffix: str, origin: str) -> Preparation:
-    """The official files."""
+    """Preparation from the official batch files."""
     names = class_names(folder, suffix)
     parts = {
         "train": joined([read_batch(folder / f"{name}{suffix}", suffix) for name in TRAIN]),
@@ -119,7 +119,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_batch(path: Path, suffix: str) -> Images:
-    """One file of images, a label for each."""
+    """Read an official file of labelled images, pickled or, if its suffix is .bin, binary."""
     data = read_file(path)
     try:
         return records(data) if suffix else pickled(pickles.read(data, name=str(path)))
@@ -128,7 +128,7 @@ def read_batch(path: Path, suffix: str) -> Images:
 
 
 def records(data: bytes) -> Images:
-    """Records of a label in one byte and the pixels in 3,072."""
+    """Images in binary records of one byte for the label and 3,072 for the pixels."""
     if not data or len(data) % (1 + PIXELS):
         raise ValueError(f"its {len(data):,} bytes are no whole number of images")
     rows = np.frombuffer(data, np.uint8).reshape(-1, 1 + PIXELS)
@@ -136,7 +136,7 @@ def records(data: bytes) -> Images:
 
 
 def pickled(content: Any) -> Images:
-    """A dictionary with `data` (N, 3072) and `labels`, a list of N."""
+    """Images in a dictionary with `data` (N, 3072) and `labels`, a list of N."""
     values = by_text(content)
     labels, (raw, column_major) = values["labels"], pickles.raw_array(values["data"])
     if not isinstance(labels, list) or not labels or not all(type(label) is int for label in labels):
@@ -149,7 +149,7 @@ def pickled(content: Any) -> Images:
 
 
 def by_text(content: Any) -> dict[str, Any]:
-    """Keys as text, whichever Python wrote them."""
+    """Dictionary with its keys as text, whichever version of Python wrote it."""
     if not isinstance(content, dict):
         raise ValueError("it is no dictionary")
     return {text(key): value for key, value in content.items()}
@@ -172,7 +172,7 @@ def class_names(folder: Path, suffix: str) -> tuple[str, ...]:
 
 
 def from_images(folder: Path, request: Request, origin: str) -> Preparation:
-    """The same as images, one file each."""
+    """Preparation from image files in class folders."""
     left_out: Counter[str] = Counter()
     tree = splits.find(folder, images.SUFFIXES, left_out, skip_bad=request.skip_bad)
     if splits.ALL in tree.parts:
@@ -204,8 +204,8 @@ PROTOCOL = replace(
     weight_decay=5e-4,
     noises=("gaussian", "affine", "elastic"),
 )
-# 83 times fewer passes than the paper takes, in smaller batches; a network of a sixth of the width cannot spare half
-# of its units to dropout.
+# 83 times fewer epochs than in the paper, in smaller batches; a network of a sixth of the width cannot spare half of
+# its units for dropout.
 QUICK = replace(PROTOCOL, profile="quick", seeds=3, width=32, epochs=3, batch=32, dropout=0.25, levels=5)
 
 DATASETS.register(NAME)(

@@ -1,4 +1,4 @@
-"""Files from the net: resumed where they stopped, tried at every address, and trusted for their hash alone."""
+"""Downloads: resumed where they stopped, tried at every address, and accepted by their hash alone."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MB = 1e6
 TIMEOUT = (5.0, 30.0)  # seconds to connect, and to wait for the next byte
 HOPS = 10  # redirects in a row
 LONGEST_PAUSE = 30.0  # seconds
-# Tries in a row without a new byte. Who cannot even connect is most likely offline and wants to know soon.
+# Tries in a row without a new byte. A user who cannot even connect is most likely offline and should learn it soon.
 NO_RETRY, CONNECTING, TRANSFERRING = 1, 2, 4
 ANSWERS = 200  # requests to one address, however much progress each of them makes
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the net: where it lies, and what it must be."""
+    """A file to download: its addresses, hash and size."""
 
     name: str
     urls: tuple[str, ...]  # the official address, then mirrors
@@ -41,7 +41,7 @@ class Remote:
 
 
 class Failure(Exception):
-    """Why an address did not give the file, and how many times in a row are enough."""
+    """Reason why an address did not give the file, and after how many in a row to give up."""
 
     def __init__(self, reason: str, *, tries: int) -> None:
         super().__init__(reason)
@@ -56,7 +56,7 @@ def fetch(
     progress: Progress = SILENT,
     pause: Callable[[float], None] = time.sleep,
 ) -> Path:
-    """The file below `folder`: as it lies there if its hash is right, else downloaded."""
+    """Path of the file in `folder`, downloaded unless a file with the right hash is there."""
     path = folder / remote.name
     if path.is_file():
         if files.sha256_of_file(path) == remote.sha256:
@@ -85,7 +85,7 @@ def fetch(
 
 
 def download(remote: Remote, url: str, folder: Path, *, progress: Progress, pause: Callable[[float], None]) -> str:
-    """The hash of what one address gave: the right one is put into place, a wrong one set aside."""
+    """Download from one address and return the hash: the right file is put in place, a wrong one set aside."""
     part = folder / f"{remote.name}.part"
     while True:
         resumed = size_of(part) > 0
@@ -99,12 +99,12 @@ def download(remote: Remote, url: str, folder: Path, *, progress: Progress, paus
         if not resumed:
             files.set_aside(part, remote.name)
             return found
-        # What was there before may be at fault: once more without it.
+        # The part from an earlier attempt may be at fault: try once more without it.
         part.unlink()
 
 
 def check_space(folder: Path, needed: int, name: str) -> None:
-    """Fail before a download that cannot end well."""
+    """Fail before a download that the disk has no space for."""
     files.make_folder(folder)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -115,7 +115,7 @@ def check_space(folder: Path, needed: int, name: str) -> None:
 
 
 def transfer(url: str, part: Path, *, most: int, meter: Meter, pause: Callable[[float], None]) -> None:
-    """Bring the part to its end, in as many answers as it takes."""
+    """Download the rest of a file, in as many requests as it takes."""
     failed = 0
     for number in range(1, ANSWERS + 1):
         before = size_of(part)
@@ -129,7 +129,7 @@ def transfer(url: str, part: Path, *, most: int, meter: Meter, pause: Callable[[
 
 
 def receive(url: str, part: Path, *, most: int, meter: Meter) -> None:
-    """One answer, added to the part. The hash decides later whether the whole is right."""
+    """Append the response to one request to the part. The hash decides later whether the whole file is right."""
     begin = size_of(part)
     with answer(url, begin) as response:
         if response.status_code == 416 and begin:
@@ -153,11 +153,11 @@ def receive(url: str, part: Path, *, most: int, meter: Meter) -> None:
 
 @contextmanager
 def answer(url: str, begin: int) -> Iterator[Response]:
-    """The response to a request for everything from byte `begin` on, after redirects."""
+    """Response to a request for everything from byte `begin` on, after redirects."""
     import requests
     from urllib3.exceptions import ProtocolError
 
-    # The bytes themselves are wanted, not a compressed form that has other positions.
+    # Ask for the plain bytes: in a compressed form they have other positions.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={begin}-"} if begin else {})
     for _ in range(HOPS):
         try:
@@ -176,7 +176,7 @@ def answer(url: str, begin: int) -> Iterator[Response]:
 
 
 def redirected(url: str, location: str) -> str:
-    """Where a redirect leads, unless it gives up the encryption."""
+    """Address that a redirect leads to; one that gives up encryption is refused."""
     target = urljoin(url, location)
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
         raise Failure(f"it redirects from https to {target}, which is not encrypted", tries=NO_RETRY)
@@ -184,7 +184,7 @@ def redirected(url: str, location: str) -> str:
 
 
 def check_status(response: Response) -> None:
-    """A client's error stays one; a server in trouble or short of breath may recover."""
+    """Raise Failure unless the file comes; server errors, timeouts and rate limits are worth another try."""
     status = response.status_code
     if status not in (200, 206):
         passing = status >= 500 or status in (408, 429)
@@ -193,7 +193,7 @@ def check_status(response: Response) -> None:
 
 
 def chunks(response: Response) -> Iterator[bytes]:
-    """The body as it comes over the line; one that ends early is a failure."""
+    """Body of a response in chunks, undecoded; one that ends early raises Failure."""
     from urllib3.exceptions import HTTPError
 
     received = 0
@@ -209,7 +209,7 @@ def chunks(response: Response) -> Iterator[bytes]:
 
 
 def root_cause(error: BaseException) -> str:
-    """What lies at the bottom of a chain of exceptions, in one line."""
+    """Message of the innermost exception of a chain, in one line."""
     while (below := error.__cause__ or error.__context__) is not None:
         error = below
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -221,7 +221,7 @@ def size_of(path: Path) -> int:
 
 
 class Meter:
-    """Shows how far a download is, also when it has to go back."""
+    """Progress of a download, also when it has to start over."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -230,7 +230,7 @@ class Meter:
         self.started = time.monotonic()
 
     def at(self, size: int, *, received: int) -> None:
-        """`size` bytes are there, `received` of them since the last call."""
+        """Report that `size` bytes are there, `received` of them since the last call."""
         self.task.advance(size - self.shown)
         self.shown = size
         self.received += received
@@ -241,7 +241,7 @@ class Meter:
 def fetch_drive_folder(
     folder_id: str, names: Sequence[str], folder: Path, *, origin_hint: str, progress: Progress = SILENT
 ) -> Path:
-    """A folder with the named files, brought from a public folder of Google Drive unless they are there."""
+    """Folder with the named files, downloaded from a public folder of Google Drive unless they are there."""
     if not missing(names, folder):
         return folder
     address = f"https://drive.google.com/drive/folders/{folder_id}"
@@ -266,7 +266,7 @@ def missing(names: Sequence[str], folder: Path) -> list[str]:
 
 
 def download_drive_folder(folder_id: str, folder: Path) -> None:
-    """Let gdown do it, which writes each file under another name until it is complete. Its chatter goes nowhere."""
+    """Download by gdown, which writes each file under another name until it is complete; its output is discarded."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         import gdown
 

@@ -21,7 +21,7 @@ from vbs_cli.settings import PAPER
 
 NAME = "folder"
 COMMAND = f"vbs download --dataset {NAME} --from DIR"
-SECONDS = 1.28  # of a recording, unless asked otherwise
+SECONDS = 1.28  # window of a recording, unless --crop asks otherwise
 KINDS = {"images": images.SUFFIXES, "sounds": audio.SUFFIXES, "arrays": signals.SUFFIXES}
 MEANINGLESS = {"images": ("resample",), "sounds": ("size",), "arrays": ("size", "crop", "resample")}
 
@@ -53,7 +53,7 @@ def opened(request: Request, work: Workspace) -> Iterator[Preparation]:
 
 
 def find_kind(folder: Path) -> str:
-    """What there is, by the names of the files."""
+    """Kind of the data in a folder (images, sounds or arrays), by the suffixes of its files."""
     found = {kind: paths for kind, suffixes in KINDS.items() if (paths := splits.usable(folder, suffixes, deep=True))}
     if not found:
         supported = "; ".join(f"{kind} ({' '.join(sorted(suffixes))})" for kind, suffixes in KINDS.items())
@@ -71,7 +71,7 @@ def made(origin: str, **values: Any) -> Preparation:
 def found_files(
     folder: Path, kind: str, request: Request, left_out: Counter[str]
 ) -> tuple[tuple[str, ...], dict[str, list[Example]]]:
-    """The classes and the files of every split."""
+    """Class names, and the files of every split."""
     tree = splits.find(folder, KINDS[kind], left_out, skip_bad=request.skip_bad)
     return tree.classes, splits.drawn(tree, generator("split", NAME, request.seed))
 
@@ -134,7 +134,7 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
 
 
 def first_rate(recordings: list[Example], *, skip_bad: bool) -> int:
-    """The sample rate of the first file that can be opened, in Hz."""
+    """Sample rate of the first file that can be opened, in Hz."""
     import soundfile
 
     for recording in recordings:
@@ -163,7 +163,7 @@ def from_arrays(place: Path, request: Request, origin: str) -> Preparation:
     )
 
 
-# The user's own data have no protocol: the network is the one that fits them, the rest is that of CIFAR-10.
+# The paper has no protocol for other data: the network is the one that fits their shape, the rest is as for CIFAR-10.
 PROTOCOL = replace(PAPER, dataset=NAME, width=192, epochs=250, batch=128)
 QUICK = replace(PROTOCOL, profile="quick", seeds=3, width=32, epochs=10, batch=32, dropout=0.25, levels=5)
 
@@ -174,8 +174,8 @@ DATASETS.register(NAME)(
         takes=frozenset({"origin", "seed", "size", "crop", "resample", "skip_bad"}),
         recipe=recipe,
         open=opened,
-        scaling="as `vbs download` took them: 8-bit pixels divided by 255 to lie in [0, 1], 16-bit samples by 32768 to "
-        "lie in [-1, 1), other whole numbers by the range of their type, numbers with a point as they are",
+        scaling="as `vbs download` stored them: 8-bit pixels divided by 255 to lie in [0, 1], 16-bit samples by 32768 "
+        "to lie in [-1, 1), other whole numbers by the range of their type, floating-point numbers as they are",
         protocols={each.profile: each for each in (PROTOCOL, QUICK)},
         inputs=((3, 32, 32), 10),
     )

@@ -1,4 +1,4 @@
-"""Logits that the user has: `logits`, `patches` or `members`, and `labels`, in .npz, .safetensors or parquet files."""
+"""Logits given by the user: `logits`, `patches` or `members`, and `labels`, in .npz, .safetensors or parquet files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from vbs_cli.logits import Logits
 from vbs_cli.registry import unknown
 from vbs_cli.settings import GIVEN, PAPER
 
-DATASET = "arrays"  # what a run calls them in place of a dataset
+DATASET = "arrays"  # their name in place of a dataset's
 # There is nothing to train and nothing to put noise on.
 PROTOCOL = replace(PAPER, dataset=DATASET, model=GIVEN, seeds=1, width=192, epochs=250, batch=128, noises=())
 PROTOCOLS = {"paper": PROTOCOL, "quick": replace(PROTOCOL, profile="quick")}
 LABELS = "labels"
-# Each with the axes that it may have; members come first, of whom each has logits of all examples.
+# Axes of each kind: N examples, K classes, T or H x W patches of an example, M members, each with all examples.
 KINDS = {"logits": "(N, K)", "patches": "(N, K, T) or (N, K, H, W)", "members": "(M, N, K)"}
 LAYOUT = f"give labels and one of {', '.join(f'{name} {axes}' for name, axes in KINDS.items())}"
 Arrays = Mapping[str, np.ndarray]
@@ -32,16 +32,16 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Given:
-    """What one file holds."""
+    """Scores and labels in one file."""
 
     path: Path
-    kind: str  # of KINDS
-    scores: torch.Tensor  # as KINDS has them
+    kind: str  # a key of KINDS
+    scores: torch.Tensor  # with the axes in KINDS
     labels: torch.Tensor  # (N,)
 
     @property
     def members(self) -> int:
-        """How many networks it speaks of."""
+        """Number of networks that the scores come from."""
         return len(self.scores) if self.kind == "members" else 1
 
     @property
@@ -49,19 +49,19 @@ class Given:
         return self.scores.shape[2 if self.kind == "members" else 1]
 
     def record(self, member: int, *, kernel: int, spreads: Sequence[str] = ()) -> Logits:
-        """What the methods read of one network."""
+        """Record of one network, as methods read it."""
         if self.kind == "patches":
             return Logits.from_patches(self.scores, labels=self.labels, kernel=kernel, spreads=spreads, keep_parts=True)
         return Logits.from_logits(self.scores[member] if self.kind == "members" else self.scores, labels=self.labels)
 
     def rows(self) -> set[bytes]:
-        """A digest of every example."""
+        """Digests of the scores of every example."""
         by_example = self.scores.transpose(0, 1) if self.kind == "members" else self.scores
         return {hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in by_example.contiguous().numpy()}
 
 
 def read_given(path: Path) -> Given:
-    """The scores and labels of a file, checked."""
+    """Read and check the scores and labels in a file."""
     arrays = load(path)
     kinds = [name for name in KINDS if name in arrays]
     if len(kinds) != 1 or LABELS not in arrays:
@@ -98,7 +98,7 @@ def as_labels(path: Path, array: np.ndarray) -> torch.Tensor:
 
 
 def check_pair(val: Given, test: Given) -> None:
-    """Refuse files that do not speak of the same networks, or of the same examples."""
+    """Refuse files of different networks, or with examples in common."""
     for what in ("kind", "members", "classes"):
         one, other = getattr(val, what), getattr(test, what)
         if one != other:
@@ -107,12 +107,12 @@ def check_pair(val: Given, test: Given) -> None:
     if both:
         raise InvalidInput(
             f"{both} example{'s are' if both > 1 else ' is'} in both {val.path} and {test.path}",
-            hint="what is scored must not be what was fitted on",
+            hint="methods must not be scored on examples that they were fitted on",
         )
 
 
 def load(path: Path) -> Arrays:
-    """The arrays of a file by name. Nothing is ever unpickled."""
+    """Arrays of a file by name. Nothing is ever unpickled."""
     if path.suffix.lower() not in READERS:
         raise unknown("kind of file", path.suffix or path.name, READERS)
     if not path.is_file():
@@ -138,7 +138,7 @@ def from_safetensors(path: Path) -> Arrays:
 
 
 def from_parquet(path: Path) -> Arrays:
-    """A row per example: `labels`, and lists for `logits` (K), `patches` (K, T) or `members` (M, K)."""
+    """Read a table of one row per example: `labels`, lists for `logits` (K), `patches` (K, T) or `members` (M, K)."""
     table = pd.read_parquet(path)
     found = {LABELS: table[LABELS].to_numpy()} if LABELS in table else {}
     for name in KINDS:
@@ -149,7 +149,7 @@ def from_parquet(path: Path) -> Arrays:
 
 
 def nested(value: object) -> object:
-    """Lists of lists as parquet gives them: arrays of arrays."""
+    """Nested lists from the arrays of arrays that parquet gives."""
     return [nested(each) for each in value] if isinstance(value, np.ndarray) else value
 
 

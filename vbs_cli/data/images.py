@@ -1,6 +1,6 @@
 """Pictures: image files -> RGB pixels of one size.
 
-Pillow decodes them: torchvision's PNG reader brings the process down on most damaged files, and its readers are
+Pillow decodes them: torchvision's PNG reader crashes the process on most damaged files, and its readers are
 deprecated.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
-BATCH, BATCH_BYTES = 512, 1 << 26  # images that are decoded at a time: this many, unless they are large
-LARGE = 1 << 14  # bytes of a file from which a second thread is worth its while; below, they fight for Python's lock
+BATCH, BATCH_BYTES = 512, 1 << 26  # images decoded at a time: this many, unless they are large
+LARGE = 1 << 14  # bytes of a file from which a second thread pays; below, threads wait for Python's lock
 SMALL, DAMAGED = "smaller than the crop", "damaged"
 
 
@@ -40,15 +40,15 @@ class BadImage(VbsError):
 
 @dataclass(frozen=True)
 class Reading:
-    """How image files become inputs."""
+    """Settings for decoding image files into inputs."""
 
     size: int | None = None  # pixels of the shorter side, to which images are resized
     crop: int | None = None  # pixels of the square in the middle that is kept
     skip_bad: bool = False  # leave out what cannot be used
-    other_size: str = "--size 64 resizes and crops them"  # the cure where sizes differ
+    other_size: str = "--size 64 resizes and crops them"  # hint for images of different sizes
 
     def shape(self, examples: Sequence[Example]) -> tuple[tuple[int, int, int], str]:
-        """That of every input: a square, or what the first image has; and the name of that image."""
+        """Shape of every input: a square, or that of the first image; and the path of that image."""
         side = self.crop or self.size
         if side:
             return (3, side, side), ""
@@ -63,14 +63,14 @@ class Reading:
     def batches(
         self, examples: Sequence[Example], left_out: Counter[str], *, shape: tuple[int, ...], like: str = ""
     ) -> Iterator[Batch]:
-        """All images in order, large ones on all cores: uint8 (b, 3, H, W). `like` names one that has the shape."""
+        """Batches of all images, uint8 (b, 3, H, W), large ones decoded on all cores; `like` is one of this shape."""
         step = max(1, min(BATCH, BATCH_BYTES // int(np.prod(shape))))
         large = any(example.path.stat().st_size >= LARGE for example in examples[:BATCH])
         threads = (os.cpu_count() or 1) if large else 1
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(examples), step):
                 some = examples[start : start + step]
-                # A share for each thread rather than a file: handing over a small one takes as long as reading it.
+                # Each thread gets a share of the files: handing over a small one by itself takes as long as reading it.
                 shares = list(pool.map(self._read_all, (some[turn::threads] for turn in range(threads))))
                 decoded = [shares[position % threads][position // threads] for position in range(len(some))]
                 yield self._batch(some, decoded, left_out, shape, like)
@@ -112,7 +112,7 @@ class Reading:
 
 
 def read_pixels(path: Path, *, size: int | None = None, crop: int | None = None) -> np.ndarray:
-    """An image file as uint8 (H, W, 3): transparency is dropped, and of an animation all but the first image."""
+    """Read an image file as uint8 (H, W, 3): without transparency, and of an animation only the first image."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
@@ -132,11 +132,11 @@ def read_pixels(path: Path, *, size: int | None = None, crop: int | None = None)
 
 
 def as_rgb(image: Image) -> Image:
-    """Eight bits for each of three colours."""
+    """Image in RGB with eight bits per channel."""
     if image.mode == "RGB":
         image.load()
         return image
-    if image.mode.startswith("I"):  # grey of 16 bits, which Pillow would cut off at 255
+    if image.mode.startswith("I"):  # 16-bit grey, which Pillow would clip at 255
         from PIL import Image as images
 
         grey = (np.asarray(image).astype(np.int64) + 128) // 257
@@ -145,7 +145,7 @@ def as_rgb(image: Image) -> Image:
 
 
 def fitted(image: Image, path: Path, size: int | None, crop: int | None) -> Image:
-    """Resized until the shorter side has `size` pixels, then the `crop` x `crop` pixels in the middle."""
+    """Image resized to `size` pixels on its shorter side, then cropped to the `crop` x `crop` pixels in the middle."""
     from PIL.Image import Resampling
 
     if size:

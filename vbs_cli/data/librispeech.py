@@ -86,7 +86,7 @@ def preparation(folder: Path, request: Request, origin: str) -> Preparation:
 
 
 def find_lists(folder: Path) -> Lists:
-    """The lists in a folder, or the official ones where it has none."""
+    """Lists in a folder, or the official ones if it has none."""
     found = [sorted(folder.rglob(name)) for name in LISTS]
     if not any(found):
         return make_lists(*map(official_list, LISTS))
@@ -103,9 +103,9 @@ def official_list(name: str) -> list[str]:
 
 
 def make_lists(train: Sequence[str], test: Sequence[str]) -> Lists:
-    """The test list is halved speaker by speaker, so that both halves hold all of them.
+    """Splits from two lists: the test list is halved speaker by speaker, so that both halves hold all speakers.
 
-    Classes follow first appearance, the training list first.
+    Classes are numbered by first appearance, the training list first.
     """
     every = [*train, *test]
     twice = [name for name, count in Counter(every).items() if count > 1]
@@ -131,7 +131,7 @@ def speaker_of(name: str) -> str:
 def find_recordings(
     folder: Path, lists: Lists, left_out: Counter[str], *, skip_missing: bool
 ) -> dict[str, list[Example]]:
-    """The files of the listed utterances, split by split."""
+    """Files of the listed utterances, by split."""
     paths = {path.stem: path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES}
     missing = [name for names in lists.splits.values() for name in names if name not in paths]
     if missing and not skip_missing:
@@ -160,7 +160,7 @@ PROTOCOL = replace(
     reliability_bins=5,
     options={"vbs": {"alpha": 5.0, "beta": "q95"}},
 )
-# 40 times fewer passes over the data than the paper takes.
+# 40 times fewer epochs than in the paper.
 QUICK = replace(PROTOCOL, profile="quick", seeds=3, width=32, epochs=24, batch=16, lr=2e-3, dropout=0.25, levels=5)
 
 DATASETS.register(NAME)(

@@ -1,4 +1,4 @@
-"""Noise of a strength lambda: one standard draw per example, scaled by the level.
+"""Noise of strength lambda: one standard draw per example, scaled by the level.
 
 The draw depends on dataset, split, noise and position alone. So every model and method sees the same noisy input,
 comparisons are paired, and curves over the level are smooth.
@@ -18,10 +18,10 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import Registry
 from vbs_cli.seeding import generator
 
-KEPT_BYTES = 512 * 2**20  # of draws: two noises on the whole test split of each of the paper's datasets
+KEPT_BYTES = 512 * 2**20  # of draws: enough for two noises on the whole test split of each of the paper's datasets
 IMAGE_RANGE = (0.0, 1.0)
 SIGNAL_RANGE = (-1.0, 1.0)
-# At level 1, as the paper has them: the rotation in degrees, the padding as a share, elastic steps in pixels.
+# At level 1, as in the paper: rotation in degrees, padding as a share of the longer side, displacement in pixels.
 ROTATION = 30.0
 PADDING = 0.2
 REACH = 5.0
@@ -29,9 +29,9 @@ REACH = 5.0
 
 @dataclass(frozen=True)
 class Noise:
-    """`draw` makes the standard randomness for a block of inputs; `apply` distorts them by it to a level.
+    """Kind of noise: `draw` makes standard randomness for a block of inputs, `apply` distorts them by it to a level.
 
-    Draws are kept for the next level, so `apply` must leave them as they are.
+    Draws are reused at the next level, so `apply` must not change them.
     """
 
     draw: Callable[[torch.Size, torch.Generator], Tensor]
@@ -43,14 +43,14 @@ NOISES: Registry[Noise] = Registry("noise")
 
 
 class Draws:
-    """Draws of a walk over a split, up to `bound` bytes: the walk for the next level comes back to them."""
+    """Cache of the draws for the blocks of a split, up to `bound` bytes, which the pass at the next level reuses."""
 
     def __init__(self, bound: int = KEPT_BYTES) -> None:
         self.free = bound
         self._kept: dict[Hashable, Tensor] = {}
 
     def get(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
-        """What was made for this key, or make it. Those that came first stay: a walk meets all in turn."""
+        """Draw kept for this key, or make it. The first ones are kept, since every pass reads all blocks in turn."""
         found = self._kept.get(key)
         if found is None:
             found = make()
@@ -63,7 +63,7 @@ class Draws:
 def distort(
     x: Tensor, *, noise: str, level: float, dataset: str, split: str, block: int, draws: Draws | None = None
 ) -> Tensor:
-    """One block of inputs under noise; level 0 is the identity. What is drawn may be kept in `draws`."""
+    """Distort one block of inputs; level 0 is the identity. `draws` keeps the randomness for further levels."""
     if not 0 <= level < math.inf:
         raise InvalidInput(f"there is no noise of level {level}", hint="levels are finite numbers from 0 on")
     if level == 0:
@@ -71,7 +71,7 @@ def distort(
     chosen = NOISES[noise]
 
     def make() -> Tensor:
-        # A tensor of inference mode would be useless to whoever comes later and needs gradients.
+        # A tensor made in inference mode could not be used later where gradients are needed.
         with torch.inference_mode(False):
             return chosen.draw(x.shape, generator(dataset, split, noise, block))
 
@@ -80,7 +80,7 @@ def distort(
 
 
 def noises_for(shape: tuple[int, ...]) -> list[str]:
-    """The noises that inputs of this shape can take: all for images (C, H, W), fewer for signals (C, L)."""
+    """Names of the noises for inputs of this shape: all for images (C, H, W), fewer for signals (C, L)."""
     return [name for name, noise in NOISES.items() if len(shape) == 3 or not noise.images_only]
 
 
@@ -103,12 +103,12 @@ def speckle(x: Tensor, eps: Tensor, level: float) -> Tensor:
 
 
 def uniform_positions(shape: torch.Size, rng: torch.Generator) -> Tensor:
-    """One number of U(0, 1) per pixel or sample, shared by the channels: (B, 1, *size)."""
+    """Draws from U(0, 1), one per pixel or sample, shared by the channels: (B, 1, *size)."""
     return torch.rand((shape[0], 1, *shape[2:]), generator=rng)
 
 
 def salt_and_pepper(x: Tensor, u: Tensor, level: float) -> Tensor:
-    """A share `level` of the positions at the ends of the range; what is replaced stays so at higher levels."""
+    """Replace a share `level` of positions by the ends of the range; those replaced stay so at higher levels."""
     low, high = IMAGE_RANGE if x.ndim == 4 else SIGNAL_RANGE
     half = min(level, 1.0) / 2
     return torch.where(u < half, low, torch.where(u >= 1 - half, high, x))
@@ -119,7 +119,7 @@ def no_draw(shape: torch.Size, rng: torch.Generator) -> Tensor:
 
 
 def affine(x: Tensor, draw: Tensor, level: float, *, name: str, shear: float, zoom: float) -> Tensor:
-    """Images (B, C, H, W) rotated, sheared (degrees at level 1) and scaled to 1 + zoom * level about their centre."""
+    """Rotate, shear (degrees at level 1) and scale images (B, C, H, W) to 1 + zoom * level about their centre."""
     need_images(name, x)
     height, width = x.shape[2:]
     source, outside = affine_sources(
@@ -131,7 +131,7 @@ def affine(x: Tensor, draw: Tensor, level: float, *, name: str, shear: float, zo
         scale=1 + zoom * level,
     )
     pixels = x.flatten(2)
-    # The map is the same for all images, so that one gather from known sources does for a grid per image.
+    # The map is the same for all images, so one gather from known sources replaces a sampling grid per image.
     return pixels.gather(2, source.expand_as(pixels)).index_fill_(2, outside, 0).view(x.shape)
 
 
@@ -139,12 +139,12 @@ def affine(x: Tensor, draw: Tensor, level: float, *, name: str, shear: float, zo
 def affine_sources(
     height: int, width: int, dtype: torch.dtype, *, angle: float, shear: float, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """The flat source of each pixel, and the pixels that have none: (H W,), (outside,).
+    """Flat index of each pixel's source, and the pixels that have none: (H W,), (outside,).
 
-    Row and column numbers go through torchvision's own calls as an image of two channels, so that each pixel tells
-    where it came from. They count from 1, as 0 is the fill. `dtype` is that of the map's arithmetic.
+    Row and column numbers go through torchvision's own calls as an image of two channels, so that each pixel
+    holds where it came from. They count from 1, as 0 is the fill. `dtype` is the type that the map is computed in.
     """
-    # Here, as it takes long to import and signals do without.
+    # Imported here, as it takes long and signals do not need it.
     import torchvision.transforms.functional as TF
 
     padding = round(PADDING * max(height, width))
@@ -157,15 +157,15 @@ def affine_sources(
 
 
 def standard_displacement(shape: torch.Size, rng: torch.Generator) -> Tensor:
-    """U(-1, 1) per pixel along x and along y, shared by the channels: (B, 2, H, W)."""
+    """Draws from U(-1, 1), one per pixel along x and one along y, shared by the channels: (B, 2, H, W)."""
     return torch.rand((shape[0], 2, *shape[2:]), generator=rng).mul_(2).sub_(1)
 
 
 def elastic(x: Tensor, draw: Tensor, level: float) -> Tensor:
-    """Each pixel of (B, C, H, W) takes the value of the nearest pixel to where it is displaced to inside the image."""
+    """Give each pixel of (B, C, H, W) the value of the pixel nearest to its displaced place, kept inside the image."""
     need_images("elastic", x)
     height, width = x.shape[2:]
-    # Multiplied, then added: fused, the last bit and with it the pixel at a tie would depend on the processor.
+    # Multiply, then add: if fused, the last bit, and with it the pixel at a tie, would depend on the processor.
     place = draw * (REACH * level)
     place[:, 0].add_(torch.arange(width)).clamp_(0, width - 1)
     place[:, 1].add_(torch.arange(height).unsqueeze(1)).clamp_(0, height - 1)

@@ -10,7 +10,7 @@ from typing import Any
 from vbs_cli.errors import VbsError
 
 MARK = object()
-# Names that arrays are pickled with, and that data therefore may hold.
+# Names in the pickles of arrays, which data may therefore contain.
 HARMLESS = frozenset(
     {
         "numpy.core.multiarray _reconstruct",
@@ -41,14 +41,14 @@ TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 @dataclass(frozen=True)
 class Name:
-    """Something that a pickle would import."""
+    """Name that a pickle would import."""
 
     text: str
 
 
 @dataclass
 class Call:
-    """Something that a pickle would call, and the state that it would set on the result."""
+    """Call that a pickle would make, and the state that it would set on the result."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -56,7 +56,7 @@ class Call:
 
 
 def read(data: bytes, *, name: str) -> Any:
-    """The content of a pickle, with a `Call` wherever it has an array. Strings of Python 2 are read as Latin-1."""
+    """Content of a pickle, with a `Call` wherever it has an array. Strings of Python 2 are read as Latin-1."""
     try:
         return Machine().run(data)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
@@ -64,7 +64,7 @@ def read(data: bytes, *, name: str) -> Any:
 
 
 class Machine:
-    """The stack and the memo of an unpickler that knows data only."""
+    """Stack machine of an unpickler that knows data only."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -153,10 +153,10 @@ class Machine:
 
 
 def raw_array(value: Any) -> tuple[bytes, bool]:
-    """The bytes of a pickled array, and whether they lie column by column."""
+    """Bytes of a pickled array, and whether they are in column-major order."""
     if not isinstance(value, Call):
         raise ValueError("it has no array where one should be")
-    if value.name.endswith("_frombuffer"):  # of pickles by protocol 5
+    if value.name.endswith("_frombuffer"):  # in pickles of protocol 5
         raw, _, _, order = value.arguments
         column_major = order == "F"
     else:

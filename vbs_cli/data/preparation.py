@@ -1,4 +1,4 @@
-"""How a dataset is made: what the user asked for, the examples split by split, and the folder that they end in."""
+"""Preparing a dataset: the user's request, the examples of each split, and the folder that they are written to."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from vbs_cli.progress import SILENT, Progress
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked `vbs download` for; what is left at its default was not asked for."""
+    """Options that the user gave `vbs download`; those left at their defaults were not given."""
 
-    origin: Path | None = None  # files of the user's own, instead of the official ones
+    origin: Path | None = None  # the user's own files, instead of the official ones
     simulate: bool = False
     profile: str = "quick"
-    seed: int = 0  # of simulations and of splits that are drawn
-    size: int | None = None  # pixels of an image's shorter side, to which it is resized
-    crop: float | None = None  # pixels of an image's middle; seconds of a recording
-    resample: bool = False  # recordings of another rate or with more channels
+    seed: int = 0  # for simulations and for splits that are drawn
+    size: int | None = None  # pixels that an image's shorter side is resized to
+    crop: float | None = None  # pixels of the square in an image's middle; seconds of a recording
+    resample: bool = False  # convert recordings of another rate or with more channels
     skip_bad: bool = False  # leave out what cannot be read, and count it
 
     def given(self) -> dict[str, Any]:
-        """What differs from the defaults."""
+        """Options that differ from their defaults."""
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
 
     def command(self, dataset: str) -> str:
-        """The command line that asks for this."""
+        """Command line that makes this request."""
         words = ["vbs", "download", "--dataset", dataset]
         for name, value in self.given().items():
             words += [flag_of(name)] if value is True else [flag_of(name), str(value)]
@@ -50,10 +50,10 @@ def flag_of(option: str) -> str:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a dataset is brought and taken apart."""
+    """Folders to download and unpack a dataset in."""
 
-    downloads: Path  # kept for the next time
-    scratch: Path  # removed in the end
+    downloads: Path  # kept for later commands
+    scratch: Path  # removed at the end
     progress: Progress = SILENT
 
 
@@ -62,7 +62,7 @@ SKIP_HINT = "--skip-bad leaves such files out and counts them"
 
 @dataclass(frozen=True)
 class Example:
-    """A file with one input, its class, and what it is called."""
+    """A file with one input, its class and its name."""
 
     path: Path
     label: int
@@ -70,30 +70,30 @@ class Example:
 
 
 class Batch(NamedTuple):
-    """Some neighbouring examples of a split."""
+    """Consecutive examples of a split."""
 
     x: Any  # inputs (b, *shape), or b recordings (samples,)
     y: Any  # labels (b,)
-    ids: Sequence[str] = ()  # what they are called where they come from
+    ids: Sequence[str] = ()  # names in their source
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """A dataset that is ready to be read: what it comes from, and its examples split by split."""
+    """A dataset that is ready to be read: its source, its classes and its examples by split."""
 
     source: str
     licence: str
     class_names: tuple[str, ...]
     shape: tuple[int, ...]  # of one input
-    counts: Mapping[str, int]  # of the examples that `batches` gives or, reading them, leaves out
+    counts: Mapping[str, int]  # of the examples that `batches` yields or leaves out, by split
     batches: Callable[[str], Iterable[Batch]]
     dtype: str = "float32"  # of the inputs on disk; whole numbers are scaled when they are read
-    recordings: tuple[str, ...] = ()  # splits that are kept whole, to be cut anew in every epoch
+    recordings: tuple[str, ...] = ()  # splits of whole recordings, to be cut anew in every epoch
     left_out: Counter[str] = field(default_factory=Counter)  # so far, by reason; grows while `batches` is read
 
 
 def check_request(name: str, request: Request) -> None:
-    """Refuse options that mean nothing to a dataset rather than passing them over."""
+    """Refuse options that a dataset does not take, rather than ignoring them."""
     dataset = DATASETS[name]
     for option in request.given():
         if option not in dataset.takes:
@@ -110,7 +110,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def origin_recipe(request: Request) -> dict[str, Any]:
-    """The user's own files by their content, wherever they lie."""
+    """Recipe entry of the user's own files: a hash of their content."""
     assert request.origin is not None
     return {"origin": files.sha256_of_path(request.origin)}
 
@@ -124,7 +124,7 @@ def prepare(
     command: str = "",
     advance: Callable[[int], None] = lambda count: None,
 ) -> Prepared:
-    """Write a dataset into a folder of its own and put that into place when it is complete."""
+    """Write a dataset into a temporary folder and put it in place when it is complete."""
     folder = data_dir / f".{name}{files.TEMPORARY}"
     files.clear_folder(folder)
     seen: dict[bytes, str] = {}
@@ -132,7 +132,7 @@ def prepare(
     counts = {split: write_split(folder, split, preparation, seen, advance) for split in SPLITS}
     lost = sum(preparation.counts.values()) - sum(counts.values()) - (preparation.left_out.total() - before)
     if lost:
-        raise VbsError(f"{lost} examples of {name} are neither there nor known to be left out")
+        raise VbsError(f"{lost} examples of {name} are missing and not counted as left out")
     prepared = Prepared(
         folder=folder,
         name=name,
@@ -166,7 +166,7 @@ def write_split(
 
     def inputs() -> Iterator[np.ndarray]:
         for batch in preparation.batches(split):
-            if not preparation.recordings:  # windows may be alike, such as silence; files are compared by their readers
+            if not preparation.recordings:  # windows may be equal, such as silence; readers compare files instead
                 refuse_overlap(batch.x, split, len(labels), seen)
             labels.extend(map(int, batch.y))
             ids.extend(batch.ids)
@@ -191,7 +191,7 @@ def write_split(
 
 
 def check_labels(y: Sequence[int], split: str, preparation: Preparation) -> None:
-    """Every split has examples, and the training split has some of every class."""
+    """Refuse an empty split, and a training split that lacks a class."""
     if not y:
         raise VbsError(f"the {split} split is empty", hint="give it more examples")
     missing = sorted(set(range(len(preparation.class_names))) - set(y))
@@ -204,7 +204,7 @@ def check_labels(y: Sequence[int], split: str, preparation: Preparation) -> None
 
 
 def refuse_overlap(x: Iterable[Any], split: str, start: int, seen: dict[bytes, str]) -> None:
-    """The same example in two splits would make every score on the later one a lie."""
+    """Refuse an example that another split has too, as it would falsify every score on the later one."""
     for position, example in enumerate(x, start):
         content = hashlib.blake2b(np.ascontiguousarray(example).data, digest_size=16).digest()
         other = seen.setdefault(content, f"{split} {position}")

@@ -1,6 +1,6 @@
 """Radio fingerprinting: which transmitter sent this window of 2 x 2080 IQ samples?
 
-The authors' captures of 20 devices, other captures in the same files, or simulated ones.
+Read from the authors' captures of 20 devices or from other captures in such files, or simulated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from vbs_cli.settings import PAPER
 NAME = "radio"
 COMMAND = f"vbs download --dataset {NAME}"
 CLASSES = 20
-SIMULATOR = 1  # counts up when the simulator makes other data from the same seed
-DROPPED = 500  # the turn-on transient, of which the paper keeps nothing
+SIMULATOR = 1  # raised when the simulator makes other data from the same seed
+DROPPED = 500  # samples of the turn-on transient, which the paper leaves out
 SIZES = {
     "quick": {"train": 6_000, "val": 1_500, "test": 3_000},
     "paper": {"train": 70_000, "val": 9_900, "test": 20_100},
@@ -79,7 +79,7 @@ def simulated(request: Request) -> Preparation:
 
 
 def captured(folder: Path, source: str) -> Preparation:
-    """Files as the authors published them: X (N, 2, samples) of any numeric type, y (N,) of any whole numbers."""
+    """Preparation from files like the authors': X (N, 2, samples) of any numeric type, y (N,) of any whole numbers."""
     x = {split: load(folder / FILES[split][0]) for split in SPLITS}
     y = {split: load(folder / FILES[split][1]) for split in SPLITS}
     for split in SPLITS:
@@ -104,7 +104,7 @@ def captured(folder: Path, source: str) -> Preparation:
 
 
 def load(path: Path) -> Tensor:
-    """The tensor in a .pth file, memory-mapped where the file allows it. No code in it is ever run."""
+    """Load the tensor in a .pth file, memory-mapped where the file allows it. No code in it is ever run."""
     if not path.is_file():
         names = ", ".join(name for pair in FILES.values() for name in pair)
         raise VbsError(f"{path} is missing", hint=f"--from takes a folder with {names}")
@@ -132,7 +132,7 @@ def check_shapes(x: Tensor, y: Tensor, samples: int, path: Path) -> None:
 
 
 def positions(y: Tensor, devices: list[float], path: Path) -> Tensor:
-    """Labels of any whole numbers as classes 0 to K - 1."""
+    """Map labels of any whole numbers to classes 0 to K - 1."""
     classes = torch.searchsorted(torch.tensor(devices).double(), y.double()).clamp(max=len(devices) - 1)
     unknown = y[torch.tensor(devices)[classes] != y]
     if len(unknown):
@@ -148,14 +148,14 @@ def check_finite(window: Tensor, start: int, path: Path) -> None:
 
 
 def scale(x: Tensor) -> Tensor:
-    """Each example to [-1, 1] by its own minimum and maximum over both channels: (B, C, L) -> (B, C, L)."""
+    """Scale each example to [-1, 1] by its own minimum and maximum over both channels: (B, C, L) -> (B, C, L)."""
     low, high = x.amin((1, 2), keepdim=True), x.amax((1, 2), keepdim=True)
     return 2 * (x - low) / (high - low).clamp(min=1e-12) - 1
 
 
 PROTOCOL = replace(PAPER, dataset=NAME, model="conv1d-radio", kernel=10)
-# A seed of both networks takes a minute on two CPU cores: 44 times fewer steps than the paper takes, which a higher
-# learning rate makes up for.
+# Training both networks of a seed takes a minute on two CPU cores: 44 times fewer steps than in the paper, which a
+# higher learning rate makes up for.
 QUICK = replace(PROTOCOL, profile="quick", seeds=3, width=32, epochs=8, lr=3e-3, levels=5)
 
 DATASETS.register(NAME)(

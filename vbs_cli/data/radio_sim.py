@@ -5,7 +5,7 @@ The air interface is that of a narrow-band telemetry radio at 2.45 GHz: 31,250 s
 shaping, IQ modulator and turn-on transient, oscillator, power amplifier, multipath, and the receiver with an
 oscillator and noise of its own.
 
-The carrier offset tells most: a signal network of width 32, trained on 6,000 windows for 8 epochs, gets 9 of
+The carrier offset matters most: a signal network of width 32, trained on 6,000 windows for 8 epochs, gets 9 of
 10 windows right, and 1 of 10 if all carriers are alike. The symbols are slow for its sake: at 16 samples a
 symbol, the 225 samples that a patch sees hold few enough of them for the carrier to show.
 
@@ -34,14 +34,14 @@ ROLLOFF = 0.35
 DELAY_SPREAD = 1e-6  # seconds, rms: COST 207, typical urban
 ECHOES = 3  # one a sample; the next would be 35 dB down
 RICE = 2.0  # power of the direct path over that scattered around it: the sender is mostly in sight
-RECEIVER_PPM = 0.9  # std, a TCXO: senders are about 4 ppm apart, so that it makes one pass for another
-SNR_DB = (15.0, 30.0)  # recorded at a good place, so that noise added later is a shift
+RECEIVER_PPM = 0.9  # std, a TCXO: senders are about 4 ppm apart, so that one may look like another
+SNR_DB = (15.0, 30.0)  # a good place to record, so that noise added later is a shift
 GAIN_DB = (-10.0, 10.0)  # what the automatic gain control leaves
 
 
 @dataclass(frozen=True)
 class Transmitters:
-    """The hardware of the devices; each field (classes,)."""
+    """Hardware of the devices; each field (classes,)."""
 
     gain_imbalance: Tensor  # of Q against I, dB
     phase_imbalance: Tensor  # of Q from a right angle to I, radians
@@ -57,7 +57,7 @@ class Transmitters:
     transient_time: Tensor  # time constant, samples
 
     def of(self, labels: Tensor) -> Transmitters:
-        """The devices of a batch of windows: (B,) -> fields (B, 1)."""
+        """Devices of a batch of windows: (B,) -> fields (B, 1)."""
         return Transmitters(*(getattr(self, field.name)[labels, None] for field in fields(self)))
 
 
@@ -91,7 +91,7 @@ def make_transmitters(classes: int, seed: int) -> Transmitters:
 
 
 def simulate(labels: Tensor, devices: Transmitters, rng: torch.Generator) -> Tensor:
-    """One window of each labelled device: (B,) int64 -> (B, 2, 2080) float32, I and Q."""
+    """Simulate one window of each labelled device: (B,) int64 -> (B, 2, 2080) float32, I and Q."""
     device = devices.of(labels)
     with threads(1):
         signal = shape_pulses(draw_symbols(len(labels), rng), device.clock_offset, rng)
@@ -104,7 +104,7 @@ def simulate(labels: Tensor, devices: Transmitters, rng: torch.Generator) -> Ten
 def batches(
     split: str, count: int, *, seed: int, classes: int = 20, batch: int = 500
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """x (b, 2, 2080) and y (b,), classes balanced to within one and shuffled.
+    """Batches of x (b, 2, 2080) and y (b,), with classes balanced to within one and shuffled.
 
     The same arguments give the same bits. The devices are the same in all splits of a seed; the i-th batch
     draws its windows from a generator named by `seed`, `split` and i.
@@ -153,7 +153,7 @@ def modulate(signal: Tensor, device: Transmitters) -> Tensor:
 
 
 def turn_on(signal: Tensor, device: Transmitters) -> Tensor:
-    """The transient of a device that starts to send at the first sample."""
+    """Transient of a device that starts to send at the first sample."""
     left = (-torch.arange(SAMPLES) / device.transient_time).exp()
     return signal * (1 - device.transient_depth * left) * phasor(device.transient_turn * left)
 
@@ -201,5 +201,5 @@ def turns(ppm: Tensor) -> Tensor:
 
 
 def phasor(phase: Tensor) -> Tensor:
-    """exp(i phase)."""
+    """Complex numbers exp(i phase)."""
     return torch.complex(phase.cos(), phase.sin())

@@ -21,7 +21,7 @@ from vbs_cli.errors import NotFinite, VbsError
 
 SUFFIXES = frozenset({".npz", ".safetensors", ".npy"})
 LAYOUT = "give x and y in one .npz or .safetensors, or train and test ones, or x_train.npy, y_train.npy, ..."
-# What an array is called, in a file or as a file: x, X_train, y_val, ...
+# Name of an array in a file, or of its file: x, X_train, y_val, ...
 NAME = re.compile(r"([xy])(?:_(train|val|valid|validation|test))?", re.IGNORECASE)
 BATCH_BYTES = 1 << 24
 NOT_FINITE = "not finite"
@@ -35,14 +35,14 @@ class Part:
 
     x: np.ndarray
     y: np.ndarray
-    dtype: str  # that inputs are kept in
+    dtype: str  # that inputs are stored in
 
     def inputs(self, index: Any) -> np.ndarray:
-        with np.errstate(over="ignore"):  # what becomes infinite is found by those who look for it
+        with np.errstate(over="ignore"):  # what becomes infinite is found by `without_flaws`
             return np.ascontiguousarray(self.x[index], dtype=self.dtype)
 
     def chunks(self, places: np.ndarray) -> Iterator[np.ndarray]:
-        """Places in pieces whose inputs are small."""
+        """Consecutive pieces of `places` whose inputs take little memory."""
         step = max(1, BATCH_BYTES // (int(np.prod(self.x.shape[1:])) * 4))
         for start in range(0, len(places), step):
             yield places[start : start + step]
@@ -50,12 +50,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Signals:
-    """All parts, the classes, and which examples belong to which split."""
+    """Arrays of all parts, their labels as class numbers, and the examples that are kept."""
 
     parts: dict[str, Part]
     labels: dict[str, np.ndarray]  # (N,) of 0 ... K-1, by part
     classes: tuple[str, ...]
-    kept: dict[str, np.ndarray]  # places of the examples that are not left out, by part
+    kept: dict[str, np.ndarray]  # positions of the examples that are not left out, by part
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,14 +69,14 @@ class Signals:
         return {name: self.labels[name][places] for name, places in self.kept.items()}
 
     def batches(self, name: str, index: np.ndarray) -> Iterator[Batch]:
-        """Examples of a part, by their places among those that are kept."""
+        """Batches of a part's examples, given by their positions among those that are kept."""
         part = self.parts[name]
         for some in part.chunks(self.kept[name][index]):
             yield Batch(part.inputs(some), self.labels[name][some], [f"{name}-{place:05d}" for place in some])
 
 
 def find(folder: Path, left_out: Counter[str], *, skip_bad: bool) -> Signals:
-    """The arrays in a file or a folder. What is not finite, or on both sides of a split, is refused or left out."""
+    """Read the arrays in a file or a folder. Examples not finite, or in two splits, are refused or left out."""
     arrays = named_arrays(folder)
     names = sorted({name for _, name in arrays}, key=[splits.ALL, *SPLITS].index)
     if not names:
@@ -91,7 +91,7 @@ def find(folder: Path, left_out: Counter[str], *, skip_bad: bool) -> Signals:
 
 
 def named_arrays(folder: Path) -> dict[tuple[str, str], tuple[Path, np.ndarray]]:
-    """Arrays by what they are (x or y) and their part."""
+    """Arrays and their paths, keyed by kind (x or y) and part."""
     folder = splits.entered(folder, SUFFIXES) if folder.is_dir() else folder
     paths = splits.usable(folder, SUFFIXES, deep=False) if folder.is_dir() else [folder]
     found: dict[tuple[str, str], tuple[Path, np.ndarray]] = {}
@@ -109,7 +109,7 @@ def named_arrays(folder: Path) -> dict[tuple[str, str], tuple[Path, np.ndarray]]
 
 
 def load(path: Path) -> Mapping[str, np.ndarray]:
-    """The arrays of a file by name. Nothing is ever unpickled."""
+    """Arrays of a file by name. Nothing is ever unpickled."""
     try:
         if path.suffix.lower() == ".safetensors":
             return load_safetensors(path)
@@ -152,7 +152,7 @@ def make_part(arrays: Mapping[tuple[str, str], tuple[Path, np.ndarray]], name: s
 
 
 def stored_as(dtype: np.dtype, path: Path) -> str:
-    """Pixels and samples stay as they are, other numbers become float32."""
+    """Type that inputs are stored in: pixels and samples keep theirs, other numbers become float32."""
     if dtype.newbyteorder("=") in FULL_SCALE:
         return dtype.newbyteorder("=").name
     if dtype.kind in "fb":
@@ -174,7 +174,7 @@ def check_alike(parts: Mapping[str, Part]) -> None:
 
 
 def numbered(given: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Labels of any values -> 0 ... K-1 in the order of the training labels, and what they were."""
+    """Labels of any values as 0 ... K-1, in the sorted order of the training labels, and the class names."""
     for part, y in given.items():
         if y.dtype.kind not in "biuUS":
             raise VbsError(f"the labels of {part} have the type {y.dtype}", hint="give whole numbers or names")
@@ -193,7 +193,7 @@ def numbered(given: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tu
 
 
 def without_flaws(parts: Mapping[str, Part], left_out: Counter[str], *, skip_bad: bool) -> dict[str, np.ndarray]:
-    """The places of the examples that hold numbers only."""
+    """Positions of the finite examples by part; others are refused or left out."""
     kept = {}
     for name, part in parts.items():
         every = np.arange(len(part.y))
@@ -215,7 +215,7 @@ def without_flaws(parts: Mapping[str, Part], left_out: Counter[str], *, skip_bad
 def without_copies(
     parts: Mapping[str, Part], kept: Mapping[str, np.ndarray], left_out: Counter[str], *, skip_bad: bool
 ) -> dict[str, np.ndarray]:
-    """The places without those whose content would be on both sides of a split."""
+    """Positions without those of examples that could be in two splits, which are refused or left out."""
     keys = {
         name: [
             hashlib.blake2b(row.data, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Where the files of a dataset come from."""
+"""Files of a dataset: the user's own, or the publisher's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vbs_cli.data.preparation import Request, Workspace
 def published_or_own(
     remote: fetch.Remote, request: Request, work: Workspace, command: str
 ) -> Iterator[tuple[Path, str]]:
-    """A folder with the user's own files, or with the publisher's, and what these are called."""
+    """Folder with the user's own files, or with the publisher's, and the name of what they were read from."""
     origin = request.origin
     if origin is None:
         origin = fetch.fetch(remote, work.downloads, origin_hint=f"{command} --from FILE", progress=work.progress)

@@ -16,27 +16,27 @@ from vbs_cli.data.base import SPLITS
 from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
-Place = tuple[str, int]  # of an example: its part and its position there
+Place = tuple[str, int]  # of an example: its part and its position in it
 ALL = "all"  # the part that all splits are drawn from
 FOLDERS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 REPEATED, ELSEWHERE = "the same as another", "in another split already"
 OUTSIDE = "outside of the class folders"
-WHOLE = 1 << 20  # bytes of a file that is hashed in one piece
-# One in so many examples of a class goes to a split that is drawn.
+WHOLE = 1 << 20  # bytes: a smaller file is hashed in one piece
+# Splits that are drawn from a part: one in so many examples of a class goes to each.
 DRAWN = {ALL: {"val": 10, "test": 5}, "train": {"val": 5}}
 
 
 @dataclass(frozen=True)
 class Tree:
-    """What a folder holds: the splits that it has, or `all` examples in one part."""
+    """Classes and examples of a folder, by split, or in one part `all` if it has no splits."""
 
     classes: tuple[str, ...]
     parts: dict[str, list[Example]]
 
 
 def find(folder: Path, suffixes: frozenset[str], left_out: Counter[str], *, skip_bad: bool) -> Tree:
-    """The files below the class folders. The same content on both sides of a split is refused or left out."""
+    """Find the files in class folders. Files whose content could be in two splits are refused or left out."""
     root = entered(folder, suffixes)
     given = split_folders(root)
     loose = usable(root, suffixes, deep=False)
@@ -62,7 +62,7 @@ def find(folder: Path, suffixes: frozenset[str], left_out: Counter[str], *, skip
 
 
 def entered(folder: Path, suffixes: frozenset[str]) -> Path:
-    """Archives often hold a single folder, and everything in there."""
+    """Skip folders that hold nothing but one other folder, as archives often have them."""
     inside = folders_in(folder)
     while len(inside) == 1 and not any(usable(folder, suffixes, deep=False)):
         folder = inside[0]
@@ -71,15 +71,15 @@ def entered(folder: Path, suffixes: frozenset[str]) -> Path:
 
 
 def split_folders(root: Path) -> dict[str, Path]:
-    """The folders of the splits, or nothing where the folders are those of the classes."""
+    """Folders of the splits by name, or an empty dict if the folders are those of the classes."""
     inside = folders_in(root)
     found = [path for path in inside if path.name.lower() in FOLDERS]
     others = [path.name for path in inside if path not in found]
-    # A class may be called "train" as well; then it has no folders of classes.
+    # A class may be called "train" too; its folder then has no class folders.
     if not found or (others and not any(folders_in(path) for path in found)):
         return {}
     if others:
-        raise VbsError(f"beside {found[0]} there is {others[0]!r}", hint="leave train, val and test alone there")
+        raise VbsError(f"beside {found[0]} there is {others[0]!r}", hint="keep nothing but train, val and test there")
     splits: dict[str, Path] = {}
     for path in found:
         other = splits.setdefault(FOLDERS[path.name.lower()], path)
@@ -94,12 +94,12 @@ def split_folders(root: Path) -> dict[str, Path]:
 
 
 def class_files(folder: Path, suffixes: frozenset[str]) -> dict[str, list[Path]]:
-    """The files of every class, sorted by name."""
+    """Files of every class, sorted by name."""
     return {path.name: sorted(usable(path, suffixes, deep=True), key=Path.as_posix) for path in folders_in(folder)}
 
 
 def check_classes(root: Path, parts: Mapping[str, Mapping[str, Sequence[Path]]]) -> list[str]:
-    """The classes of the training part, sorted; the other parts may have no others."""
+    """Classes of the first part, sorted; other parts with further classes are refused."""
     first, *rest = parts.values()
     classes = sorted(first)
     for split, found in zip(list(parts)[1:], rest, strict=True):
@@ -119,7 +119,7 @@ def check_classes(root: Path, parts: Mapping[str, Mapping[str, Sequence[Path]]])
 def without_copies(
     parts: dict[str, list[Example]], left_out: Counter[str], *, skip_bad: bool
 ) -> dict[str, list[Example]]:
-    """The examples without those whose content would be on both sides of a split."""
+    """Examples without those that could be in two splits, which are refused or left out."""
     paths = [example.path for examples in parts.values() for example in examples]
     keys = iter(contents(paths))
     first = copies({part: [next(keys) for _ in examples] for part, examples in parts.items()})
@@ -133,7 +133,7 @@ def without_copies(
 def settle(
     first: Mapping[Place, Place], called: Callable[[str, int], str], left_out: Counter[str], *, skip_bad: bool
 ) -> None:
-    """Refuse copies by the names of the first two, or count them as left out."""
+    """Refuse copies, naming the first pair, or count them as left out."""
     if first and not skip_bad:
         copy, original = next(iter(first.items()))
         raise VbsError(
@@ -145,9 +145,9 @@ def settle(
 
 
 def copies(parts: Mapping[str, Sequence[Hashable]]) -> dict[Place, Place]:
-    """Which examples, by part and position, repeat an earlier one that may end in another split, and which one.
+    """Examples that repeat an earlier one that may end in another split, each mapped to that earlier one.
 
-    Copies inside a part do no harm unless splits are drawn from it.
+    Copies within a part do no harm unless splits are drawn from it.
     """
     pool = drawn_from(parts)
     seen: dict[Hashable, Place] = {}
@@ -161,27 +161,27 @@ def copies(parts: Mapping[str, Sequence[Hashable]]) -> dict[Place, Place]:
 
 
 def contents(paths: Sequence[Path]) -> Iterator[Hashable]:
-    """A key for the content of each file. One whose size no other has need not be read."""
+    """Key for the content of each file: its size if no other file has it, so that it need not be read, or its hash."""
     sizes = [path.stat().st_size for path in paths]
     common = Counter(sizes)
     for path, size in zip(paths, sizes, strict=True):
         if common[size] == 1:
             yield size
-        else:  # `sha256_of_file` takes a buffer first, which costs more than a small file
+        else:  # `sha256_of_file` allocates a buffer first, which costs more than a small file
             yield files.sha256_of(path.read_bytes()) if size < WHOLE else files.sha256_of_file(path)
 
 
 def drawn_from(parts: Mapping[str, object]) -> str:
-    """The part that is divided among splits, if any."""
+    """Name of the part that splits are drawn from, or an empty string."""
     return ALL if ALL in parts else "" if "val" in parts else "train"
 
 
 def draw(
     labels: Mapping[str, np.ndarray], classes: Sequence[str], rng: torch.Generator
 ) -> dict[str, tuple[str, np.ndarray]]:
-    """Where the examples of each split are found: a part and the positions in it, ascending. Labels are by part.
+    """Part that each split's examples are in, and their positions there, ascending, given the labels by part.
 
-    Parts that are splits stay so; the others are drawn class by class, so that each class is in each of them.
+    Splits that are given stay; the others are drawn class by class, so that each class is in each of them.
     """
     splits = {part: (part, np.arange(len(y))) for part, y in labels.items() if part != ALL}
     pool = drawn_from(labels)
@@ -206,7 +206,7 @@ def draw(
 
 
 def drawn(tree: Tree, rng: torch.Generator) -> dict[str, list[Example]]:
-    """The examples of all three splits."""
+    """Examples of all three splits, drawn where they are not given."""
     labels = {part: np.array([example.label for example in found]) for part, found in tree.parts.items()}
     places = draw(labels, tree.classes, rng)
     return {split: [tree.parts[part][place] for place in index] for split, (part, index) in places.items()}
@@ -217,7 +217,7 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def usable(folder: Path, suffixes: frozenset[str], *, deep: bool) -> list[Path]:
-    """Files of a kind in a folder, or also in those below it."""
+    """Files with one of the suffixes in a folder, or if `deep` also in those below it."""
     found = []
     for where, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if deep and not is_hidden(name))
@@ -234,5 +234,5 @@ def is_hidden(name: str) -> bool:
 
 
 def printable(name: str) -> str:
-    """Names are kept in lines of text; what would break one is written as an escape."""
+    """Name for a line of text: with escapes if it has characters that would break the line."""
     return name if name.isprintable() else ascii(name)[1:-1]

@@ -1,4 +1,4 @@
-"""Whether variance-based smoothing fits a model and its data: records -> findings -> a verdict. Pure."""
+"""Judging whether variance-based smoothing fits a network and its data: records -> findings -> a verdict. Pure."""
 
 from vbs_cli.diagnosis.base import Diagnosis, Finding, Records
 from vbs_cli.diagnosis.diagnose import diagnose, diagnosed

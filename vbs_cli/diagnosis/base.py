@@ -1,4 +1,4 @@
-"""What a diagnosis is made from and what it is made of."""
+"""Records that a diagnosis reads, and the findings and the verdict that it consists of."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vbs_cli.metrics import Interval
 
 Speaks = Literal["for", "against", "neutral"]
 Word = Literal["fits", "fits-with-settings", "does-not-fit"]
-# A record by the kernel of its sigma, without its patches; under None as it stands.
+# Copies of a record without its patches, keyed by the kernel of their sigma; under None with the record's own sigma.
 Windowed = Mapping[int | None, Logits]
 
-CLEAN, VALIDATION = "clean", "validation"  # where a finding was made, if not under a noise
-# What is asked, by the name that the rows have, in the order of the table.
+CLEAN, VALIDATION = "clean", "validation"  # conditions of findings that are not made under a noise
+# Heading of each question, keyed by its name in the rows, in the order of the table.
 QUESTIONS = {
     "patch_accuracy": "accuracy of single patches",
     "auroc_sigma": "AUROC of sigma_bar for errors",
@@ -40,18 +40,18 @@ QUESTIONS = {
 class Finding:
     """The answer to one question with its 95 % interval, and whether it speaks for the method or against it."""
 
-    question: str  # of QUESTIONS
-    noise: str  # or CLEAN or VALIDATION
+    question: str  # a key of QUESTIONS
+    noise: str  # name of a noise, CLEAN or VALIDATION
     value: float
     low: float
     high: float
     speaks: Speaks = "neutral"
-    reference: float = 0.0  # what the value is held against
+    reference: float = 0.0  # what the value is compared with
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The verdict as a word, what to do about it in words, and what both rest on."""
+    """Verdict, advice in words, and the findings that both rest on."""
 
     verdict: Word
     advice: str
@@ -60,20 +60,20 @@ class Diagnosis:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What one network left: of validation data, of test data, and of the same test data under growing noise."""
+    """Records of one network on validation data, on test data, and on the same test data under growing noise."""
 
     val: Logits
     clean: Logits
-    noisy: Mapping[str, Sequence[tuple[float, Logits]]]  # by noise: levels above zero
-    validation: Sequence[Windowed]  # the validation data, then those under some noise, for the choice of settings
+    noisy: Mapping[str, Sequence[tuple[float, Logits]]]  # by noise: (level, record) for levels above zero
+    validation: Sequence[Windowed]  # validation data, clean and then under some noise, for the choice of settings
 
     def course(self, noise: str) -> list[Logits]:
-        """From the clean data to the strongest noise."""
+        """Records from the clean data to the strongest level of a noise."""
         return [self.clean, *(record for _, record in sorted(self.noisy[noise], key=lambda pair: pair[0]))]
 
 
 def side(found: Interval, reference: float, *, wanted: Literal["above", "below"], visible: float = 0.0) -> Speaks:
-    """For or against where the interval lies on one side of the reference, and the value lies apart from it enough."""
+    """For or against if the interval excludes the reference and the value differs visibly from it, else neutral."""
     above, below = found.low > reference, found.high < reference
     if abs(found.value - reference) < visible or not (above or below):
         return "neutral"
@@ -81,7 +81,7 @@ def side(found: Interval, reference: float, *, wanted: Literal["above", "below"]
 
 
 def check(seeds: Sequence[Records]) -> None:
-    """Refuse what cannot be judged, or does not belong together."""
+    """Refuse records that cannot be judged, or are of different examples."""
     if not seeds:
         raise InvalidInput("there are no records", hint="give those of at least one network")
     if not seeds[0].noisy or not all(seeds[0].noisy.values()):

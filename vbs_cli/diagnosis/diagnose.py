@@ -1,4 +1,4 @@
-"""The way from records to a diagnosis, for one network or for several seeds of it."""
+"""Diagnosis from records, of one network or of several seeds of it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def diagnose(
     noisy_val: Sequence[Logits] = (),
     replicates: int = REPLICATES,
 ) -> Diagnosis:
-    """Whether variance-based smoothing fits, given records of test data, clean and by noise as (level, record).
+    """Judge whether variance-based smoothing fits, by records of test data, clean and by noise as (level, record).
 
-    `val` is what methods are fitted on. Other settings are looked for on it and on `noisy_val`, the same data under
-    some noise, and other kernels too where both keep their parts.
+    Methods are fitted on `val`. Better settings are searched for on it and on `noisy_val`, the same data under some
+    noise, with other kernels too if both keep their parts.
     """
     method = method or VarianceSmoothing()
     validation = [windowed(record, method.spread) for record in (val, *noisy_val)]
@@ -32,7 +32,7 @@ def diagnose(
 
 
 def diagnosed(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates: int = REPLICATES) -> Diagnosis:
-    """The same for the records of several seeds on the same data: values are means over them."""
+    """Diagnosis from the records of several seeds on the same data; values are means over seeds."""
     check(seeds)
     found = list(findings(seeds, method, replicates=replicates))
     best, gain, clear = better_settings([records.validation for records in seeds], method, replicates=replicates)

@@ -32,7 +32,7 @@ Fitted = Mapping[str, TemperatureMethod]
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """The sample itself and R replicates of it: how often each example counts, and how much each seed."""
+    """Weights of the examples and of the seeds in the sample itself and in R replicates of it."""
 
     draws: Sequence[Tensor]  # (B, N) each, 1 + R rows in all
     shares: Tensor  # (1 + R, seeds)
@@ -55,7 +55,7 @@ class Resamples:
 
 
 def findings(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates: int = REPLICATES) -> Iterator[Finding]:
-    """All but the one on other settings: of the clean data first, then noise by noise."""
+    """Findings on the clean data and then on each noise; the one on other settings is made elsewhere."""
     resamples = Resamples.drawn(len(seeds[0].clean), len(seeds), replicates)
     fitted: list[Fitted] = [
         {"conventional": Conventional(), "temperature": TemperatureScaling().fit(r.val), SMOOTHED: method.fit(r.val)}
@@ -74,7 +74,7 @@ def findings(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates:
 
 
 def patch_accuracy(clean: Sequence[Logits], resamples: Resamples) -> Finding:
-    """Patches that know no more than chance cannot disagree about anything that matters."""
+    """Finding on the accuracy of single patches: at chance level their disagreement means nothing."""
     parts = [record.part_accuracy for record in clean]
     if any(part is None for part in parts):
         raise InvalidInput("a record has no accuracy of its parts", hint="make it with from_patches, with labels")
@@ -85,7 +85,7 @@ def patch_accuracy(clean: Sequence[Logits], resamples: Resamples) -> Finding:
 
 
 def auroc_of_sigma(clean: Sequence[Logits], method: VarianceSmoothing, replicates: int) -> Finding:
-    """Among clean predictions, whether the wrong ones have the larger spread; NaN without errors."""
+    """Finding on whether wrong predictions have a larger spread than right ones on clean data; NaN without errors."""
     cells = [scored(Conventional().predict_proba(r), r.labels, sigma=r.sigma_of(method.spread)) for r in clean]
     found = bootstrap({SMOOTHED: cells}, metrics=["auroc_sigma"], replicates=replicates)
     auroc = found.interval(SMOOTHED, "auroc_sigma")
@@ -95,7 +95,7 @@ def auroc_of_sigma(clean: Sequence[Logits], method: VarianceSmoothing, replicate
 def sigma_findings(
     noise: str, courses: Sequence[Sequence[Logits]], method: VarianceSmoothing, resamples: Resamples
 ) -> Iterator[Finding]:
-    """Where sigma_bar goes while a noise makes predictions wrong."""
+    """Findings on how sigma_bar changes while a noise makes predictions wrong."""
     of_seeds = [torch.stack([r.sigma_of(method.spread).double() for r in course]) for course in courses]
     wrong = [torch.stack([errors(r) for r in course]) for course in courses]
     pairs = [[over_levels(each, resamples.draws) for each in pair] for pair in zip(of_seeds, wrong, strict=True)]
@@ -115,7 +115,7 @@ def sigma_findings(
 def share_smoothed(
     noise: str, courses: Sequence[Sequence[Logits]], fitted: Sequence[Fitted], resamples: Resamples
 ) -> Finding:
-    """How many examples get a temperature above one, over the levels of a noise; held against the clean share."""
+    """Finding on the share of examples with a temperature above one, mean over levels, against the clean share."""
     hot = [
         torch.stack([(of_seed[SMOOTHED].temperature(r) > 1).double() for r in course])
         for course, of_seed in zip(courses, fitted, strict=True)
@@ -131,7 +131,7 @@ def share_smoothed(
 def score_differences(
     noise: str, levels: Sequence[Sequence[Logits]], fitted: Sequence[Fitted], replicates: int
 ) -> Iterator[Finding]:
-    """NLL and ECE less those of the other methods, mean over levels that each have a record per seed."""
+    """Findings on NLL and ECE less those of the other methods, mean over levels; each level has a record per seed."""
     found = mean_scores([predictions(level, fitted) for level in levels], SCORES, replicates)
     for score in SCORES:
         for other in OTHERS:
@@ -143,7 +143,7 @@ def score_differences(
 
 
 def predictions(level: Sequence[Logits], fitted: Sequence[Fitted]) -> dict[str, list[Scored]]:
-    """Of each method, on the record of each seed."""
+    """Scored predictions of each method on the record of each seed."""
     pairs = list(zip(level, fitted, strict=True))
     return {
         name: [scored(of_seed[name].predict_proba(record), record.labels) for record, of_seed in pairs]
@@ -152,16 +152,16 @@ def predictions(level: Sequence[Logits], fitted: Sequence[Fitted]) -> dict[str, 
 
 
 def mean_scores(levels: Sequence[Mapping[str, Sequence[Scored]]], metrics: Sequence[str], replicates: int) -> Bootstrap:
-    """Metrics of the methods, mean over levels; all levels are drawn the same examples and seeds."""
+    """Metrics of the methods, mean over levels; a replicate has the same examples and seeds at all levels."""
     drawn = [bootstrap(level, metrics=metrics, replicates=replicates).columns for level in levels]
     return Bootstrap({key: torch.stack([each[key] for each in drawn]).mean(0) for key in drawn[0]})
 
 
 def errors(record: Logits) -> Tensor:
-    """1 where the prediction is wrong: (N,)."""
+    """Errors, 1 where the prediction is wrong, else 0: (N,)."""
     return record.logits.argmax(1).ne(need_labels(record)).double()
 
 
 def interval(column: Tensor) -> Interval:
-    """Of a quantity on the sample and its replicates, (1 + R,)."""
+    """Interval of a quantity from its values on the sample and on its replicates, (1 + R,)."""
     return Bootstrap({("", ""): column}).interval("", "")

@@ -1,4 +1,4 @@
-"""Findings -> a verdict. What decides is where sigma_bar goes as errors rise; scores tell whether that helps."""
+"""Verdict from findings: it depends on whether sigma_bar rises with the errors, and on whether scores improve."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from vbs_cli.diagnosis.base import CLEAN, VALIDATION, Diagnosis, Finding, Speaks
 from vbs_cli.diagnosis.search import Choice
 from vbs_cli.registry import listed
 
-# What became of the method under a noise. "idle": no more errors, so nothing to tell; "rises": sigma_bar does, and no
-# difference shows; "harms": it does, and scores are worse than without smoothing or than with one temperature for all.
+# Behaviour of the method under a noise. "idle": errors do not rise, so there is nothing to judge; "rises": sigma_bar
+# rises and scores show no difference; "harms": it rises and scores are worse than conventional or one temperature.
 State = Literal["idle", "falls", "dips", "flat", "harms", "rises", "helps"]
 ASTRAY: tuple[State, ...] = ("falls", "dips", "flat")
-By = Mapping[str, Finding]  # question -> finding, at one place
+By = Mapping[str, Finding]  # question -> finding, under one condition
 METHOD = "Variance-based smoothing"
 
 
 def judge(findings: Sequence[Finding], better: Choice | None = None) -> Diagnosis:
-    """The verdict on findings, given other settings that are clearly better on validation data, if there are any.
+    """Verdict on findings, given other settings that are clearly better on validation data, if there are any.
 
-    It fits where sigma_bar rises under noise while errors do and a score improves somewhere; with settings, if that
-    holds under some of the noises only, costs something on clean data, or other settings are better; else it does not.
-    No settings make up for a sigma_bar that does not rise.
+    The method fits if sigma_bar rises with the errors under noise and a score improves somewhere. It fits with settings
+    if that holds under some noises only, costs something on clean data, or other settings are better; otherwise it does
+    not fit. No settings make up for a sigma_bar that does not rise.
     """
     places: dict[str, dict[str, Finding]] = {}
     for each in findings:
@@ -48,7 +48,7 @@ def judge(findings: Sequence[Finding], better: Choice | None = None) -> Diagnosi
 
 
 def state(found: By) -> State:
-    """What became of the method under one noise."""
+    """Behaviour of the method under one noise."""
     if not found["error_gain"].low > 0:
         return "idle"
     if "against" in (found["rank_correlation"].speaks, found["sigma_ratio"].speaks):
@@ -64,13 +64,13 @@ def state(found: By) -> State:
 
 
 def effect(found: By, other: str) -> Speaks:
-    """Better or worse than another method: by NLL, a proper score; by ECE where NLL cannot tell."""
+    """Whether the method is better than another: by NLL, a proper score, or by ECE if NLL shows no difference."""
     by_nll = found[f"nll_{other}"].speaks
     return found[f"ece_{other}"].speaks if by_nll == "neutral" else by_nll
 
 
 def unfit(clean: By, states: Mapping[str, State]) -> str:
-    """Why the method does not fit, or nothing."""
+    """Reason why the method does not fit, or an empty string."""
     if clean["patch_accuracy"].speaks == "against":
         return "single patches are right no more often than chance"
     if set(states.values()) == {"idle"}:
@@ -86,13 +86,13 @@ def unfit(clean: By, states: Mapping[str, State]) -> str:
 
 
 def rises_with_errors(clean: By, states: Mapping[str, State]) -> bool:
-    """Whether sigma_bar does what it should under every noise that makes errors, whatever the scores say."""
+    """Whether sigma_bar rises under every noise that makes errors, whatever the scores say."""
     moved = {word for word in states.values() if word != "idle"}
     return bool(moved) and not moved & set(ASTRAY) and clean["patch_accuracy"].speaks != "against"
 
 
 def limits_of(clean: By, states: Mapping[str, State]) -> list[str]:
-    """What keeps the method from fitting as it is."""
+    """Sentences on what a user of a method that fits must take care of."""
     wanting = [noise for noise, word in states.items() if word in (*ASTRAY, "harms")]
     limits = [f"It does not fit under {listed(wanting)} noise: do not rely on it there."] if wanting else []
     if effect(clean, "conventional") == "against":
@@ -102,7 +102,7 @@ def limits_of(clean: By, states: Mapping[str, State]) -> list[str]:
 
 
 def sentence(noise: str, found: By, word: State) -> str:
-    """What happened under a noise, with the numbers that decided."""
+    """Sentence on what happened under a noise, with the numbers that decided."""
     goes = f"sigma_bar goes to {told(found['sigma_ratio'])} times its clean value"
     errors = f"the error rate rises by {told(found['error_gain'])}"
     nll = f"NLL {told(found['nll_conventional'], '+.3f')} against conventional"
@@ -122,7 +122,7 @@ def sentence(noise: str, found: By, word: State) -> str:
 
 
 def caveat(clean: By) -> list[str]:
-    """What the spread does not tell even where it rises under noise."""
+    """Caveat if sigma_bar is larger for right predictions than for errors on clean data, else none."""
     auroc = clean["auroc_sigma"]
     if auroc.speaks != "against":
         return []
@@ -130,7 +130,7 @@ def caveat(clean: By) -> list[str]:
 
 
 def instead(clean: By, noises: Mapping[str, By]) -> str:
-    """What to use where the method does not fit; a temperature that was fitted may itself do harm."""
+    """Advice if the method does not fit; temperature scaling may do harm too."""
     harm = clean["temperature_nll"]
     if harm.low > 0:
         change = told(harm, "+.3f")
@@ -141,5 +141,5 @@ def instead(clean: By, noises: Mapping[str, By]) -> str:
 
 
 def told(found: Finding, form: str = ".2f") -> str:
-    """`1.56 [1.50, 1.62]`."""
+    """Format a finding as `1.56 [1.50, 1.62]`."""
     return f"{found.value:{form}} [{found.low:{form}}, {found.high:{form}}]"

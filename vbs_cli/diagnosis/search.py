@@ -1,4 +1,4 @@
-"""Settings by data: the kernel, alpha and beta of least NLL on validation records, clean and noised."""
+"""Search for settings: the kernel, alpha and beta of least NLL on validation records, clean and noisy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vbs_cli.metrics import Interval, Scored, score, scored
 
 @dataclass(frozen=True)
 class Grid:
-    """What is tried. Windows that leave fewer than two sub-predictions are passed over."""
+    """Settings to try. Windows that leave fewer than two sub-predictions are skipped."""
 
     kernels: tuple[int, ...] = (1, 2, 5, 10, 20, 40)
     alphas: tuple[float, ...] = (1.0, 2.0, 3.0, 5.0)
-    betas: tuple[str, ...] = ("mean+0.5", "mean", "q50", "q75", "q95")  # and those that are learned
+    betas: tuple[str, ...] = ("mean+0.5", "mean", "q50", "q75", "q95")  # besides a learned one
 
 
 GRID = Grid()
@@ -30,7 +30,7 @@ GRID = Grid()
 class Choice:
     """Settings and their NLL, mean over records and seeds. A beta that was learned is a number."""
 
-    kernel: int | None  # None is that of the records as they stand
+    kernel: int | None  # None is that of the records as they are
     alpha: float
     beta: float | str
     nll: float = math.nan
@@ -41,12 +41,12 @@ class Choice:
         return f"{window}alpha {self.alpha:.3g}, beta {beta}"
 
     def of(self, method: VarianceSmoothing) -> VarianceSmoothing:
-        """The method with these settings, for windowed records, whose sigma is the spread to be read."""
+        """Method with these settings, for windowed records, whose sigma is already the spread of the method."""
         return replace(method, alpha=self.alpha, beta=self.beta, spread="logits")
 
 
 def windowed(record: Logits, spread: str, *, grid: Grid = GRID) -> Windowed:
-    """The record by kernel: as it stands, and over each window of the grid that fits, where it has its patches."""
+    """Copies of a record by kernel: as it is, and, if it keeps its patches, with each kernel of the grid that fits."""
     stands = Logits(record.logits, sigma=record.sigma_of(spread), labels=record.labels)
     found: dict[int | None, Logits] = {None: stands}
     if record.parts is not None:
@@ -57,10 +57,10 @@ def windowed(record: Logits, spread: str, *, grid: Grid = GRID) -> Windowed:
 
 
 def search(seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID) -> list[Choice]:
-    """All that was tried, best first, given the validation records of each seed: clean first, then noised.
+    """Choices that were tried, best first, given the validation records of each seed: clean first, then noisy.
 
-    Rules for beta are resolved on the clean record of each seed, as they will be later; what is learned is one alpha
-    and one beta for the records of all seeds together.
+    Rules for beta are resolved on the clean record of each seed, as in later use; a learned choice is one alpha and
+    one beta for the records of all seeds together.
     """
     found = []
     for kernel in kernels_of(seeds):
@@ -73,7 +73,7 @@ def search(seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, gr
 
 
 def kernels_of(seeds: Sequence[Sequence[Windowed]]) -> list[int | None]:
-    """Those that all records have; the one they stand at only where there are no others."""
+    """Kernels that all records have; None, for the records as they are, only if there are no others."""
     common = set.intersection(*(set(record) for seed in seeds for record in seed))
     others = sorted(kernel for kernel in common if kernel is not None)
     return [*others] or [None]
@@ -92,7 +92,7 @@ def candidates(
 def better_settings(
     seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID, replicates: int = REPLICATES
 ) -> tuple[Choice, Interval, bool]:
-    """The best other settings, their NLL less that of the method as it stands, and whether they are clearly better.
+    """Best other settings, their NLL less that of the method as it is, and whether they are clearly better.
 
     They are chosen on every second example and compared on the rest, so that a choice among many does not flatter.
     """
@@ -110,7 +110,7 @@ def gain_of(
     *,
     replicates: int = REPLICATES,
 ) -> tuple[Interval, float]:
-    """NLL of other settings less that of the method as it stands, mean over the records of each seed, and the latter.
+    """NLL of other settings less that of the method as it is, mean over records and seeds; and the NLL of the latter.
 
     Both are fitted on the clean record of each seed.
     """
@@ -126,7 +126,7 @@ def gain_of(
 def predictions_of(
     choice: Choice, method: VarianceSmoothing, fit_on: Sequence[Windowed], told_on: Sequence[Sequence[Windowed]]
 ) -> list[list[Scored]]:
-    """Of settings that were fitted on one record of each seed on others of it: by record, then by seed."""
+    """Scored predictions, by record and then by seed, of settings that are fitted on one record of each seed."""
     of_seeds = []
     for clean, records in zip(fit_on, told_on, strict=True):
         fitted = choice.of(method).fit(clean[choice.kernel])
@@ -136,7 +136,7 @@ def predictions_of(
 
 
 def some(record: Windowed, index: slice) -> Windowed:
-    """Some of the examples."""
+    """Record with some of its examples only."""
     return {
         kernel: Logits.from_tensors({name: values[index] for name, values in each.tensors().items()})
         for kernel, each in record.items()

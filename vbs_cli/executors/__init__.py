@@ -1,4 +1,4 @@
-"""Many processes at one run: commands out, what they tell and how they ended back. Nothing here knows what they do."""
+"""Running commands in many processes, here or on a cluster, and relaying their messages, progress and outcomes."""
 
 from vbs_cli.executors.base import Crew, Outcome
 from vbs_cli.executors.local import Local, cores

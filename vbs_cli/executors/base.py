@@ -1,4 +1,4 @@
-"""One command in a process of its own, wherever that process runs."""
+"""Running one command in a process of its own, and the interface of executors that run many."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import IO, Any
 
 from vbs_cli.executors.relay import CHILD, Message
 
-POLL = 0.2  # seconds between two looks whether a command shall stop
-PATIENCE = 10.0  # seconds that a command has to stop by itself
-LAST_WORDS = 60  # lines of standard error that are kept for the reason of a crash
+POLL = 0.2  # seconds between two checks whether a command is to stop
+PATIENCE = 10.0  # seconds that a command has to end after SIGTERM
+LAST_WORDS = 60  # lines of standard error that are kept to explain a crash
 
-Words = Sequence[str]  # of a command, without the program: ("work", "3/dropout", ...)
+Words = Sequence[str]  # arguments of a command, without the program: ("work", "3/dropout", ...)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended; an error of "" is success."""
+    """Outcome of a command; an error of "" is success."""
 
     error: str = ""
     wrong_use: bool = False
@@ -33,15 +33,15 @@ class Outcome:
 
 
 class Crew(ABC):
-    """Somebody who carries out commands side by side."""
+    """Executor that runs commands in parallel."""
 
-    remote = False  # whether on other machines
+    remote = False  # whether it runs them on other machines
 
     @abstractmethod
     def run(self, commands: Mapping[str, Words], hear: Callable[[str, Message], None]) -> Iterator[tuple[str, Outcome]]:
-        """Carry out commands by name, yielding each one's outcome when it ends; `hear` is called in between.
+        """Run the commands and yield the name and outcome of each when it ends; `hear` gets the messages in between.
 
-        Whatever ends the iteration early ends the commands that are still running.
+        Ending the iteration early ends the commands that are still running.
         """
 
 
@@ -52,17 +52,17 @@ def attend(
     environment: Mapping[str, str] | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Run `vbs WORDS` in a process that dies with this one, and pass on what it tells."""
+    """Run `vbs WORDS` in a process that ends with this one, and pass its messages on to `hear`."""
     hear({"kind": "start"})
     process = subprocess.Popen(
         [sys.executable, "-m", "vbs_cli", *words],
-        stdin=subprocess.PIPE,  # never written to: its end is the end of this process
+        stdin=subprocess.PIPE,  # never written to: it closes when this process ends
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         env={**os.environ, **(environment or {}), CHILD: "1"},
-        start_new_session=True,  # Ctrl-C is for the parent, who tells its children
+        start_new_session=True,  # Ctrl-C reaches the parent alone, which stops its children
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -104,7 +104,7 @@ def attend(
 
 
 def reader(stream: IO[str], on_line: Callable[[str], None]) -> threading.Thread:
-    """A thread that reads a stream to its end."""
+    """Start a thread that reads a stream to its end."""
 
     def read() -> None:
         with stream:
@@ -117,7 +117,7 @@ def reader(stream: IO[str], on_line: Callable[[str], None]) -> threading.Thread:
 
 
 def parsed(line: str) -> dict[str, Any] | None:
-    """A message, or None where something else was printed."""
+    """Message in a line of output, or None if the line is something else."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -126,7 +126,7 @@ def parsed(line: str) -> dict[str, Any] | None:
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End a process, by force if it does not listen."""
+    """End a process, by force if it does not end by itself."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -137,7 +137,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 def cause_of_death(code: int, last_words: Sequence[str]) -> str:
-    """Why a command ended that could not say so itself."""
+    """Reason why a command ended that reported no error itself."""
     death = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
     likely = "; perhaps for lack of memory" if code == -signal.SIGKILL else ""
     return death + likely + (f": {last_words[-1]}" if last_words else "")

@@ -1,8 +1,8 @@
-"""Commands for the workers of a dask.distributed scheduler: on other machines, or on other nodes of a cluster.
+"""Running commands on the workers of a dask.distributed scheduler: on other machines, or on nodes of a cluster.
 
-A task is a command line. Whatever starts the workers (`dask worker`, SSH, Slurm, Kubernetes), they need vbs, and the
-folders of the data and of the run under the same paths. The scheduler gives the task of a worker that it has lost to
-another one, where it goes on from its last checkpoint.
+A task is a command line. However the workers are started (`dask worker`, SSH, Slurm, Kubernetes), they need vbs, and
+the folders of the data and of the run under the same paths. If a worker is lost, the scheduler gives its task to
+another one, where it continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RUNNING = ("executing", "long-running")  # states of a task that is still wanted
 
 @dataclass(frozen=True)
 class Cluster(Crew):
-    """Everybody who listens to a scheduler; each worker runs as many commands as it has threads."""
+    """All workers of a scheduler; each runs as many commands at once as it has threads."""
 
     remote = True
     address: str  # tcp://host:8786, or the file that `dask scheduler --scheduler-file` wrote
@@ -62,7 +62,7 @@ class Cluster(Crew):
 
 
 def carry_out(words: list[str], name: str, topic: str, version: str) -> tuple[Any, ...]:
-    """On a worker: one command, until it ends or nobody wants it any more."""
+    """Run one command on a worker until it ends or its task is cancelled."""
     from distributed import get_worker
 
     if version != __version__:
@@ -81,7 +81,7 @@ def carry_out(words: list[str], name: str, topic: str, version: str) -> tuple[An
 
 
 def outcome_of(future: Any) -> Outcome:
-    """How a task ended, whether or not a worker could say so."""
+    """Outcome of a task, also if its worker could not report one."""
     if future.status == "finished":
         return Outcome(*future.result())
     if future.status == "error":
@@ -91,7 +91,7 @@ def outcome_of(future: Any) -> Outcome:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler for a while."""
+    """Connect to a scheduler for the duration of the block."""
     try:
         from distributed import Client
     except ImportError:

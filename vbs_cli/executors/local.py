@@ -1,4 +1,4 @@
-"""Several commands at once on this machine."""
+"""Running several commands at once on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vbs_cli.executors.relay import Message
 
 @dataclass(frozen=True)
 class Local(Crew):
-    """So many processes side by side; with GPUs, each works on one of them."""
+    """Executor with up to `jobs` processes on this machine; with GPUs, each uses one of them."""
 
     jobs: int
     gpus: tuple[str, ...] = ()  # names as in CUDA_VISIBLE_DEVICES
@@ -55,7 +55,7 @@ class Local(Crew):
 def outcomes(
     told: queue.SimpleQueue[tuple[str, Message | Outcome]], count: int, hear: Callable[[str, Message], None]
 ) -> Iterator[tuple[str, Outcome]]:
-    """So many outcomes from a queue, the messages between them heard in the caller's thread."""
+    """Yield `count` outcomes from a queue, and pass the messages between them to `hear` in the caller's thread."""
     while count:
         name, what = told.get()
         if isinstance(what, Outcome):
@@ -66,5 +66,5 @@ def outcomes(
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

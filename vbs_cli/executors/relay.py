@@ -1,4 +1,4 @@
-"""Progress across processes: one JSON object a line on the child's standard output, replayed by its parent."""
+"""Progress across processes: one JSON object per line on the child's standard output, replayed by its parent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any, TextIO
 from vbs_cli.errors import VbsError
 from vbs_cli.progress import Progress, Task
 
-CHILD = "VBS_CHILD"  # set in the environment of a process that works for another
+CHILD = "VBS_CHILD"  # environment variable of a process that another vbs process started
 STDIN = 0
-EVERY = 0.25  # seconds between two messages about the same piece of work
+EVERY = 0.25  # seconds between two messages about the same task
 
 Message = Mapping[str, Any]
 
 
 def is_child() -> bool:
-    """Whether this process works for another one of vbs."""
+    """Whether this process was started by another vbs process."""
     return bool(os.environ.get(CHILD))
 
 
@@ -38,7 +38,7 @@ def end_with_parent() -> None:
 
 
 class Messages(Progress):
-    """The child's side: words and bars as messages."""
+    """Progress in a child process, which sends texts and tasks as messages."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -72,7 +72,7 @@ class Messages(Progress):
 
 
 class Told(Task):
-    """A piece of work whose progress is told now and then."""
+    """Task in a child process, which sends its progress at intervals."""
 
     def __init__(self, messages: Messages, number: int) -> None:
         self.messages = messages
@@ -95,7 +95,7 @@ class Told(Task):
 
 
 class Relay:
-    """The parent's side: what one child tells, shown as if it had happened here."""
+    """Replay of one child's messages in the parent, shown as if the work were done here."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
@@ -120,7 +120,7 @@ class Relay:
             self._close(message["task"], done=message["done"])
 
     def close(self) -> None:
-        """The child is gone; what it had begun is not done."""
+        """Close the tasks that the child began as unfinished, since it is gone."""
         for number in list(self.open):
             self._close(number, done=False)
 
@@ -134,4 +134,4 @@ class Relay:
 
 
 class Unfinished(Exception):
-    """How a piece of work ends that its child did not finish."""
+    """Exception that ends a task which the child did not finish."""

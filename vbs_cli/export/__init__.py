@@ -1,4 +1,4 @@
-"""Stage 9: a calibrated model as a file that runs without vbs, and the check that it gives the same."""
+"""Stage 9: a calibrated model as a file that runs without vbs, and the check that its outputs are the same."""
 
 from vbs_cli.export.base import FORMATS
 from vbs_cli.registry import load_submodules

@@ -1,4 +1,4 @@
-"""What a format is: how a module becomes bytes, and how those bytes are run."""
+"""Formats of exported files: how a module becomes bytes, and how those bytes are run."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.export.module import INPUT, Calibrated
 from vbs_cli.registry import Registry
 
-Outputs = Mapping[str, Tensor]  # by the names of `calibrated.OUTPUTS`
+Outputs = Mapping[str, Tensor]  # by the names of `module.OUTPUTS`
 Predict = Callable[[Tensor], Outputs]
 
 
 @dataclass(frozen=True)
 class Format:
-    """One file for one runtime."""
+    """Format of an exported file, for one kind of runtime."""
 
     suffix: str
     write: Callable[[Calibrated, Tensor], bytes]  # of a module and a batch of at least two inputs
     open: Callable[[bytes], Predict]
-    libraries: tuple[str, ...] = ()  # beside torch
+    libraries: tuple[str, ...] = ()  # needed besides torch
 
 
 FORMATS: Registry[Format] = Registry("format")
 
 
 def any_batch() -> dict[str, dict[int, Any]]:
-    """The shapes of the inputs as torch.export wants them told: any number of examples, all else as in the example."""
+    """Shapes of the inputs for torch.export: any number of examples, all else as in the example batch."""
     return {INPUT: {0: torch.export.Dim("batch", min=1)}}
 
 
 def called(module: Callable[[Tensor], Outputs]) -> Predict:
-    """A module that was loaded, without gradients."""
+    """Function that calls a loaded module without gradients."""
 
     def predict(x: Tensor) -> Outputs:
         with torch.no_grad():
@@ -47,8 +47,8 @@ def called(module: Callable[[Tensor], Outputs]) -> Predict:
 
 
 def needed(library: str) -> Any:
-    """A library that only some formats need."""
+    """Import a library that only some formats need."""
     try:
         return importlib.import_module(library)
     except ImportError:
-        raise InvalidInput(f"ONNX needs {library}, which is not here", hint="pip install 'vbs-cli[export]'") from None
+        raise InvalidInput(f"ONNX needs {library}, which is missing", hint="pip install 'vbs-cli[export]'") from None

@@ -1,4 +1,4 @@
-"""Whether a file gives what the Python model gives: the same inputs through both, and how far they are apart."""
+"""Check of an exported file against the Python model: largest difference of their outputs on the same inputs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from vbs_cli.views.fast import fast
 
 TOLERANCE = 1e-5
 BATCHES = (1, 2, 7)
-# Patches that agree have a spread of rounding errors; below this, differences are told in parts of this.
+# Patches that agree have a spread of rounding errors; values below this count as this in relative differences.
 SMALLEST = 1e-3
 
 
 def reference(model: nn.Module, method: TemperatureMethod, *, shape: tuple[int, ...], kernel: int) -> Predict:
-    """The outputs by the way that `vbs evaluate` takes: the fast network, its record, the method in float64."""
+    """Function that predicts as `vbs evaluate` does: by the fast network, its record and the method in float64."""
     net = fast(model, shape).net
     spread = next(iter(spreads_named(method.reads)), "logits")
 
@@ -37,13 +37,13 @@ def reference(model: nn.Module, method: TemperatureMethod, *, shape: tuple[int, 
 
 
 def random_inputs(shape: tuple[int, ...]) -> Iterator[Tensor]:
-    """Batches of other sizes than the one that the file was made with, in the range of pixels: (B, *shape)."""
+    """Random batches of several sizes, as a file must take any, in the range of pixels: (B, *shape)."""
     for batch in BATCHES:
         yield torch.rand(batch, *shape, generator=generator("export", "check", batch))
 
 
 def differences(predict: Predict, expected: Predict, inputs: Iterable[Tensor]) -> dict[str, float]:
-    """The largest over all inputs: of probabilities, and relative ones of temperature and sigma."""
+    """Largest difference over all inputs, by output: absolute for probabilities, relative for temperature and sigma."""
     found: dict[str, list[Tensor]] = {name: [torch.zeros((), dtype=torch.float64)] for name in OUTPUTS}
     for x in inputs:
         ours, theirs = expected(x), predict(x)
@@ -60,7 +60,7 @@ def difference(name: str, found: Tensor, expected: Tensor) -> Tensor:
 
 
 def check(apart: dict[str, float]) -> None:
-    """Refuse a file that is not the model; NaN is no agreement either."""
+    """Refuse a file with an output that differs from the model's by more than TOLERANCE, or by NaN."""
     for name, value in apart.items():
         if not value <= TOLERANCE:
             why = f"the file's {name} are apart from the model's by {value:.1e}, more than {TOLERANCE:.0e}"

@@ -1,6 +1,6 @@
 """A network and its fitted method as one module: one pass from inputs to probabilities, temperature and spread.
 
-Plain tensor operations without a branch on data, so that it can be written to a file and run without vbs.
+It consists of plain tensor operations without a branch on data, so it can be written to a file and run without vbs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OUTPUTS = ("probabilities", "temperature", "sigma")
 
 
 class Smoothing(nn.Module):
-    """sigma_tilde of variance-based smoothing: (B,) -> (B,)."""
+    """Temperature sigma_tilde of variance-based smoothing, from sigma_bar: (B,) -> (B,)."""
 
     def __init__(self, method: VarianceSmoothing) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Smoothing(nn.Module):
 
 
 class Constant(nn.Module):
-    """The same temperature for every input: (B,) -> (B,)."""
+    """Constant temperature, the same for every input: (B,) -> (B,)."""
 
     def __init__(self, value: float) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Calibrated(nn.Module):
         self.tempering = tempering(method)
 
     def forward(self, input: Tensor) -> dict[str, Tensor]:
-        """(B, C, *size) -> probabilities (B, K), temperature (B,), sigma (B,)."""
+        """Outputs by name: (B, C, *size) -> probabilities (B, K), temperature (B,), sigma (B,)."""
         z = self.net(input)
         sigma = deviation(SPREADS[self.spread](self.windows(z))).to(z.dtype)
         temperature = self.tempering(sigma)
@@ -72,14 +72,14 @@ class Calibrated(nn.Module):
 
 
 def calibrated(model: nn.Module, method: Method, *, shape: tuple[int, ...], kernel: int) -> Calibrated:
-    """The module for inputs of a shape, its network in a form that any runtime can take."""
+    """Module of a network and its fitted method for inputs of this shape, in a form that any runtime can take."""
     check_kernel(kernel, grid=patch_grid(model, shape))
     module = Calibrated(portable(fast(model, shape).net), method, kernel=kernel)
     return module.requires_grad_(False).eval()
 
 
 def portable(net: nn.Module) -> nn.Module:
-    """A fast network as others lay out their tensors: channels last is a matter of this machine's convolutions."""
+    """Convert a fast network to contiguous tensors, since channels last serves this machine's convolutions alone."""
     for name, layer in [*net.named_modules()]:
         if isinstance(layer, Rows):
             net.set_submodule(name, nn.Unflatten(2, (1, -1)))
@@ -87,17 +87,20 @@ def portable(net: nn.Module) -> nn.Module:
 
 
 def tempering(method: Method) -> nn.Module:
-    """What makes a temperature of each input's spread."""
+    """Module that computes each input's temperature from its spread."""
     if reason := why_not(type(method)):
-        raise InvalidInput(f"{type(method).__name__} cannot be one module: {reason}")
+        raise InvalidInput(f"{type(method).__name__} cannot be exported: {reason}")
     if isinstance(method, VarianceSmoothing):
         return Smoothing(method)
     if isinstance(method, TemperatureScaling):
+        if method.average != "logits":
+            why = f"its temperature divides the mean {method.average}"
+            raise InvalidInput(f"{type(method).__name__} cannot be exported: {why}", hint="average the logits")
         return Constant(need_fitted(method.value, "temperature scaling"))
     return Constant(1.0)
 
 
 def why_not(method: type[Method]) -> str:
-    """Why one pass of one network cannot give what a method predicts, or nothing."""
+    """Reason why one pass of one network cannot give what a method predicts; empty if it can."""
     known = issubclass(method, VarianceSmoothing | TemperatureScaling | Conventional)
     return "" if known else "it does more than divide the logits by a temperature"

@@ -1,4 +1,4 @@
-"""ONNX, for onnxruntime and all that reads it: weights and graph in one file."""
+"""ONNX format, for onnxruntime and others that read it, with weights and graph in one file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(model: Calibrated, example: Tensor) -> bytes:
     assert program is not None
     proto = program.model_proto
     for node in proto.graph.node:
-        del node.metadata_props[:]  # where in the source of this machine it came from
+        del node.metadata_props[:]  # source locations on this machine
     data: bytes = proto.SerializeToString()
     return data
 

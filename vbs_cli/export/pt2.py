@@ -1,4 +1,4 @@
-"""torch.export's own format, for torch.export.load, AOTInductor and ExecuTorch."""
+"""Format of torch.export itself, for torch.export.load, AOTInductor and ExecuTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write(model: Calibrated, example: Tensor) -> bytes:
     with warnings.catch_warnings(action="ignore"):
         program = torch.export.export(model, (example,), dynamic_shapes=any_batch())
         for node in program.graph.nodes:
-            node.meta.pop("stack_trace", None)  # where in the source of this machine it came from
+            node.meta.pop("stack_trace", None)  # source locations on this machine
         sink = io.BytesIO()
         torch.export.save(program, sink)
         return sink.getvalue()

@@ -1,4 +1,4 @@
-"""TorchScript, for libtorch and for Pythons that have torch alone."""
+"""TorchScript format, for libtorch and for Python environments with torch alone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vbs_cli.export.module import Calibrated
 
 
 def write(model: Calibrated, example: Tensor) -> bytes:
-    # Torch warns that the format is an old one, and that the number of patches becomes a constant, which it is.
+    # Torch warns that the format is an old one, and that the number of patches becomes a constant, which is intended.
     with warnings.catch_warnings(action="ignore"):
         sink = io.BytesIO()
-        # Outputs by name are a dictionary, which only a trace that is not strict may return.
+        # The outputs are a dictionary, which only a trace that is not strict may return.
         torch.jit.save(torch.jit.trace(model, (example,), strict=False), sink)  # type: ignore[no-untyped-call]
         return sink.getvalue()
 

@@ -1,4 +1,4 @@
-"""The mean of the sub-predictions' softmaxes: patches, dropout draws or members of an ensemble."""
+"""Mean of the sub-predictions' softmaxes: patches, dropout draws or members of an ensemble."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vbs_cli.methods.base import METHODS, Method, need
 
 
 def averaged(record: Logits) -> Tensor:
-    """Mean softmax of the parts, (N, K) in float64, its rows normalised once more in that precision."""
+    """Mean softmax of the parts, (N, K) in float64, with rows normalised again in that precision."""
     mean = need(record.mean_softmax, "sub-predictions").double()
     return mean / mean.sum(1, keepdim=True)
 

@@ -1,4 +1,4 @@
-"""What a method is: a frozen dataclass whose fitted form is plain JSON."""
+"""Base classes of methods: frozen dataclasses whose fitted form is plain JSON."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Method(ABC):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What it needs of a record beside logits and labels: "sigma", "mean_softmax", "activations", ..."""
+        """Names of what it needs of a record besides logits and labels: "sigma", "mean_softmax", "activations", ..."""
         return ()
 
     def fit(self, val: Logits) -> Self:
-        """The same method with its rules resolved to numbers on validation data; nothing to learn by default."""
+        """Fit to validation data: return a copy with numbers in place of rules. By default there is nothing to fit."""
         return self
 
     @abstractmethod
@@ -40,10 +40,10 @@ class TemperatureMethod(Method):
 
     @abstractmethod
     def temperature(self, record: Logits) -> Tensor:
-        """The divisor of each example: (N,) in float64."""
+        """Divisor of each example's scores: (N,) in float64."""
 
     def scores(self, record: Logits) -> Tensor:
-        """What is divided: (N, K) in float64."""
+        """Scores that are divided by the temperature: (N, K) in float64."""
         return record.logits.double()
 
     def predict_proba(self, record: Logits) -> Tensor:
@@ -51,28 +51,28 @@ class TemperatureMethod(Method):
 
 
 def need_labels(record: Logits) -> Tensor:
-    """The labels to fit on."""
+    """Labels of a record to fit on, or an error if it has none."""
     if record.labels is None:
         raise InvalidInput("fitting needs labels", hint="pass labels= when the record is made")
     return record.labels
 
 
 def need(value: Tensor | None, what: str) -> Tensor:
-    """A part of the record that a method cannot do without."""
+    """Value of a record that a method needs, or an error if it is None."""
     if value is None:
         raise InvalidInput(f"this record has no {what}", hint="make it with from_patches or from_members")
     return value
 
 
 def need_fitted(value: T | None, what: str) -> T:
-    """What `fit` would have found."""
+    """Value that `fit` sets, or an error if it is None."""
     if value is None:
         raise InvalidInput(f"{what} is not fitted", hint="call fit on validation logits first")
     return value
 
 
 def need_classes(record: Logits, classes: int, what: str) -> Logits:
-    """A record with as many classes as the method was fitted on."""
+    """Record itself, or an error unless it has as many classes as the method was fitted on."""
     if record.classes != classes:
         raise InvalidInput(f"{what} was fitted on {classes} classes, this record has {record.classes}")
     return record

@@ -1,4 +1,4 @@
-"""Bayesian binning into quantiles: an average over histograms, each as heavy as the data make it likely."""
+"""Bayesian binning into quantiles: an average over histograms, each weighted by its evidence."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.methods.base import METHODS
 from vbs_cli.methods.one_vs_rest import Array, Steps, bins_of, equal_mass
 
-SAMPLE_SIZE = 2.0  # N' of the paper: what the prior of all bins together weighs, in examples
-CERTAIN = 1e-12  # the midpoint of a prior stays this far from 0 and 1, where it would forbid what it has not seen
-# The table of an average has the edges of all its models, thousands where examples are many. To keep it small, models
-# this much less likely than the best are left out, and neighbouring bins that differ by less than this become one.
+SAMPLE_SIZE = 2.0  # N' of the paper: weight of the prior of all bins together, in examples
+CERTAIN = 1e-12  # least distance of a prior's midpoint from 0 and 1, where it would rule out what was not seen
+# The table of an average has the edges of all its models, thousands if there are many examples. To keep it small,
+# models this much less likely than the best are left out, and neighbouring bins closer than this are merged.
 NEGLIGIBLE = 1e-9
 
 
 @METHODS.register("bbq")
 @dataclass(frozen=True)
 class BayesianBinning(Steps):
-    """BBQ: Naeini, Cooper and Hauskrecht 2015.
+    """Bayesian binning into quantiles: Naeini, Cooper and Hauskrecht 2015.
 
     Models have from N^(1/3) / range_factor to range_factor * N^(1/3) bins of equally many examples.
     """
@@ -47,7 +47,7 @@ class BayesianBinning(Steps):
         return average([models[m] for m in keep], [values[m] for m in keep], weights[keep] / weights[keep].sum())
 
     def bin_counts(self, examples: int, *, distinct: int) -> range:
-        """The sizes of the models; one of more bins than there are distinct values has a smaller twin."""
+        """Numbers of bins of the models; more bins than distinct values would only repeat a smaller model."""
         root = float(np.cbrt(examples))
         most = min(math.ceil(self.range_factor * root), distinct)
         return range(min(max(1, math.floor(root / self.range_factor)), most), most + 1)
@@ -56,8 +56,8 @@ class BayesianBinning(Steps):
 def posterior(models: Sequence[Array], ordered: Array, hits: Array) -> tuple[list[Array], Array]:
     """Posterior means of the bins and log evidence of M models, from sorted values (N,) and running hits (N + 1,).
 
-    A bin's prior is Beta(N'/B p_b, N'/B (1 - p_b)), p_b its midpoint and B the bins that its model has left after
-    merging.
+    A bin's prior is Beta(N'/B p_b, N'/B (1 - p_b)), with p_b its midpoint and B the number of bins of its
+    model after merging.
     """
     sizes = np.array([len(edges) - 1 for edges in models])
     low, high = np.concatenate([m[:-1] for m in models]), np.concatenate([m[1:] for m in models])
@@ -73,7 +73,7 @@ def posterior(models: Sequence[Array], ordered: Array, hits: Array) -> tuple[lis
 
 
 def average(models: Sequence[Array], values: Sequence[Array], weights: Array) -> tuple[Array, Array]:
-    """A weighted mean of step functions, which is one step function over the edges of all."""
+    """Weighted mean of step functions, which is a step function over the edges of all of them."""
     edges = np.unique(np.concatenate(models))
     mean = np.zeros(len(edges) - 1)
     for model, value, weight in zip(models, values, weights, strict=True):

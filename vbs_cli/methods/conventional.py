@@ -1,4 +1,4 @@
-"""The classifier as it is."""
+"""Conventional predictions: the classifier without calibration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vbs_cli.methods.base import METHODS, TemperatureMethod
 @METHODS.register("conventional")
 @dataclass(frozen=True)
 class Conventional(TemperatureMethod):
-    """softmax(l): a temperature of one."""
+    """Classifier without calibration, softmax(l): a temperature of one."""
 
     def temperature(self, record: Logits) -> Tensor:
         return torch.ones(len(record), dtype=torch.float64)

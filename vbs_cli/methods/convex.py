@@ -1,4 +1,4 @@
-"""The affine map of least NLL before a softmax: softmax(W x + b), W diagonal or full."""
+"""Affine map before a softmax, fitted by least NLL: softmax(W x + b), W diagonal or full."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torch.nn.functional import cross_entropy
 
 from vbs_cli.methods.temperature import fit_temperature
 
-# Where the optimum lies at infinity (every validation example right) the search ends at about this weight at the
-# latest, as temperature scaling does at its coldest, and says so through `converged`.
+# If the optimum lies at infinity (every validation example is right), the search ends at about this weight at the
+# latest, as temperature scaling does at COLDEST, and `converged` is False.
 LARGEST = 100.0
 STEPS = 400  # of L-BFGS-B; some tens are usual, a full matrix of 251 classes takes them all in 15 seconds
-SHORT = 1e-4  # a Newton step below this, in spreads of a feature, counts as none
+SHORT = 1e-4  # a Newton step below this counts as none; one of a weight is multiplied by its feature's scale
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """W (K,) for a diagonal or (K, K), and b (K,)."""
+    """Affine map: W, (K,) if it is diagonal or (K, K), and b (K,)."""
 
     weights: Tensor
     biases: Tensor
@@ -32,19 +32,19 @@ class Affine:
 
 
 def affine_scores(x: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
-    """W x + b for each row: (N, K), (K,) or (K, K), (K,) -> (N, K)."""
+    """Scores W x + b of each row: (N, K), (K,) or (K, K), (K,) -> (N, K)."""
     if weights.ndim == 1:
         return x * weights + biases
-    # A BLAS product rounds a row by its place among the others; einsum sums each in the same order.
+    # In a BLAS product the rounding of a row depends on its position; einsum sums every row in the same order.
     return torch.from_numpy(np.einsum("nj,kj->nk", x.numpy(), weights.numpy())) + biases
 
 
 def fit_affine(
     x: Tensor, labels: Tensor, *, full: bool, odir: float = 0.0, mu: float = 0.0, steps: int = STEPS
 ) -> Affine:
-    """Least NLL, never above that of the identity: (N, K), (N,) -> Affine.
+    """Fit by least NLL, never above that of the identity: (N, K), (N,) -> Affine.
 
-    `odir` and `mu` weigh the penalties of a full matrix, both zero at the identity.
+    `odir` and `mu` are the weights of the penalties of a full matrix, which are zero at the identity.
     """
     x = x.double()
     problem = Problem.of(x, labels, full=full, odir=odir, mu=mu)
@@ -60,25 +60,25 @@ def fit_affine(
 
 
 def milder(x: Tensor, labels: Tensor) -> float:
-    """The temperature to start at: the best one above 1, which saves huge logits a long way down."""
+    """Temperature to start at: the best one from 1 on, which shortens the search if logits are huge."""
     temperature = max(1.0, fit_temperature(x, labels)[0])
     return temperature if cross_entropy(x / temperature, labels) < cross_entropy(x, labels) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The objective over U = W * scale and c = b + W shift, which standardised features make well conditioned.
+    """Objective over U = W * scale and c = b + W shift, which standardised features make well conditioned.
 
-    A vector added to all rows of W, or a number to all of b, changes no probability. `split` and `raw` take the one of
-    these twins that the penalties are least at, with off-diagonal columns and b of mean zero; without that the search
-    crawls along a valley that the penalties alone tilt.
+    A vector added to all rows of W, or a number to all of b, changes no probability. Of such equivalent points `split`
+    and `raw` take the one with the least penalties, whose off-diagonal columns and b have mean zero; otherwise the
+    search is slow along a valley in which the penalties alone vary.
     """
 
     x: Tensor  # (N, K), the features less shift, over scale
     labels: Tensor  # (N,)
     shift: Tensor  # (K,)
     scale: Tensor  # (K,)
-    stretch: Tensor  # of the point that the search sees, U and c one after the other
+    stretch: Tensor  # scale of the point that the search varies, U followed by c
     full: bool
     odir: float
     mu: float
@@ -86,32 +86,32 @@ class Problem:
     @classmethod
     def of(cls, x: Tensor, labels: Tensor, *, full: bool, odir: float, mu: float) -> Self:
         mean, spread = x.mean(0), x.std(0, correction=0)
-        # NLL holds b near minus W mean and its penalty near zero; this share of the mean uncouples W from both.
+        # The NLL pulls b towards minus W mean, its penalty towards zero; this share of the mean decouples W from both.
         shift = mean / (1 + 2 * mu)
         scale = (spread.square() + (mean - shift) * mean).sqrt()
-        # A constant feature has only rounding for a spread.
+        # The spread of a constant feature is rounding alone.
         scale = torch.where(scale > 1e-12 * (1 + mean.abs()), scale, torch.ones_like(scale))
         classes = len(mean)
-        # A penalty far heavier than the NLL would leave the axes without one flat by comparison.
+        # Otherwise, with a penalty far heavier than the NLL, the axes without one would be flat in comparison.
         stretch_u = (1 + 2 * odir / (classes - 1) / scale.square()).sqrt().repeat(classes, 1).fill_diagonal_(1.0)
         stretch_c = torch.full_like(mean, (1 + 2 * mu) ** 0.5)
         stretch = torch.cat([stretch_u.flatten() if full else torch.ones_like(mean), stretch_c])
         return cls((x - shift) / scale, labels, shift, scale, stretch, full, odir, mu)
 
     def start(self, temperature: float) -> Array:
-        """W = I / T, b = 0."""
+        """Point at which the search starts: W = I / T, b = 0."""
         u = (self.scale.diag() if self.full else self.scale) / temperature
         return (torch.cat([u.flatten(), self.shift / temperature]) * self.stretch).numpy()
 
     def bounds(self) -> Bounds:
-        """Boxes of U and c around zero, with the start inside."""
+        """Bounds of U and c: a box around zero that contains the start."""
         u = LARGEST * self.scale.repeat(len(self.scale) if self.full else 1)
         c = LARGEST * (1 + self.scale + self.shift.abs())
         box = (torch.cat([u, c]) * self.stretch).numpy()
         return Bounds(-box, box)
 
     def split(self, point: Tensor) -> tuple[Tensor, Tensor]:
-        """U, less the means of its off-diagonal columns, and c."""
+        """U, each column less the mean of its off-diagonal entries, and c."""
         classes = len(self.shift)
         point = point / self.stretch
         u, c = point[:-classes], point[-classes:]
@@ -121,13 +121,13 @@ class Problem:
         return u - (u.sum(0) - u.diag()) / (classes - 1), c
 
     def raw(self, u: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """W and b of the features as they came."""
+        """W and b for the features before they were standardised."""
         weights = u / self.scale
         biases = c - (weights @ self.shift if self.full else weights * self.shift)
         return weights, biases - biases.mean()
 
     def pull(self, residual: Tensor, x: Tensor) -> Tensor:
-        """What the scores of all examples say about the weights: (N, K), (N, K) -> the shape of W."""
+        """Sums over examples of slopes in the scores times features, in the shape of W: (N, K), (N, K) -> W."""
         return residual.T @ x if self.full else (residual * x).sum(0)
 
     def probabilities(self, u: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,7 +140,7 @@ class Problem:
         return p.div_(total), (total.log() - of_label).mean()
 
     def penalty(self, u: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """odir * mean of w_ij^2 over i != j + mu * mean of b^2, and its slopes in U and c."""
+        """Penalty, odir * mean of w_ij^2 over i != j + mu * mean of b^2, and its slopes in U and c."""
         weights, biases = self.raw(u, c)
         classes = len(biases)
         off = weights - weights.diag().diag()
@@ -150,7 +150,7 @@ class Problem:
         return value, (2 * by_weight * off - torch.outer(slope_c, self.shift)) / self.scale, slope_c
 
     def slopes(self, u: Tensor, c: Tensor) -> tuple[float, Tensor, Tensor]:
-        """The objective and its slopes in U and c."""
+        """Objective and its slopes in U and c."""
         residual, value = self.probabilities(u, c)
         residual[torch.arange(len(residual)), self.labels] -= 1
         residual /= len(residual)
@@ -161,7 +161,7 @@ class Problem:
         return float(value), slope_u, slope_c
 
     def value_and_slope(self, point: Array) -> tuple[float, Array]:
-        """What the search sees: the slope in the point is the one in U, carried back through `split`."""
+        """Objective and its slope in the point of the search, which is that in U and c carried back through `split`."""
         value, slope_u, slope_c = self.slopes(*self.split(torch.from_numpy(point)))
         if self.full:
             shared = slope_u.sum(0) / (len(slope_u) - 1)
@@ -171,7 +171,7 @@ class Problem:
     def stationary(self, point: Tensor) -> bool:
         """Whether a Newton step along each axis of W and b is short.
 
-        A small slope would not do: on its way to infinity it vanishes, but together with the curvature.
+        A small slope does not suffice: towards an optimum at infinity it vanishes, but so does the curvature.
         """
         u, c = self.split(point)
         _, slope_u, slope_c = self.slopes(u, c)

@@ -18,17 +18,17 @@ from vbs_cli.methods.convex import affine_scores, fit_affine
 
 HELD_OUT = "held-out"
 GRID = (1e-2, 1.0, 1e2, 1e4, 1e6)
-SEARCH_STEPS = 100  # enough to tell one weight of the grid from the next
+SEARCH_STEPS = 100  # enough to choose among the weights of GRID
 
 
 @METHODS.register("dirichlet")
 @dataclass(frozen=True)
 class DirichletCalibration(Method):
-    """softmax(W log p + b), p = softmax(l), with ODIR regularisation: Kull et al. 2019.
+    """Dirichlet calibration softmax(W log p + b), p = softmax(l), with ODIR regularisation: Kull et al. 2019.
 
-    NLL + odir * mean of w_ij^2 over i != j + mu * mean of b^2; where `mu` is None it is `odir`. W has K^2 numbers to
-    fit, so many classes with few examples each want a far larger `odir` than few: "held-out" takes the one of GRID
-    that does best on a fifth of the validation examples after a fit on the others.
+    It minimises NLL + odir * mean of w_ij^2 over i != j + mu * mean of b^2; if `mu` is None it is `odir`. W has K^2
+    numbers to fit, so many classes with few examples each need a far larger `odir` than few classes: "held-out" takes
+    the one of GRID that does best on a fifth of the validation examples after a fit on the others.
     """
 
     odir: float | str = HELD_OUT
@@ -60,7 +60,7 @@ class DirichletCalibration(Method):
 
 
 def best_odir(x: Tensor, labels: Tensor, mu: float | None) -> float:
-    """The weight of GRID with the least NLL on every fifth example, fitted on the rest; of fewer, the heaviest."""
+    """Weight of GRID with the least NLL on every fifth example, fitted on the rest; the largest if there are none."""
     held = torch.arange(len(labels)) % 5 == 4
     if not held.any():
         return GRID[-1]
@@ -75,5 +75,5 @@ def best_odir(x: Tensor, labels: Tensor, mu: float | None) -> float:
 
 
 def log_probabilities(record: Logits) -> Tensor:
-    """log p: (N, K) in float64."""
+    """Log-probabilities log p of a record: (N, K) in float64."""
     return record.logits.double().log_softmax(1)

@@ -1,4 +1,4 @@
-"""Histogram binning: how often a class was right when its probability fell in the same bin."""
+"""Histogram binning: how often a class was the label when its probability fell into the same bin."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BINNINGS = ("width", "mass")
 @METHODS.register("histogram")
 @dataclass(frozen=True)
 class HistogramBinning(Steps):
-    """The share of a class among the validation examples of a bin; an empty bin keeps its midpoint.
+    """Share of a class among the validation examples of a bin; an empty bin keeps its midpoint.
 
-    `binning` is "width" for bins of one width, "mass" for bins of equally many examples. Zadrozny and Elkan 2001.
+    `binning` is "width" for bins of equal width, "mass" for bins of equally many examples. Zadrozny and Elkan 2001.
     """
 
     name: ClassVar[str] = "histogram binning"

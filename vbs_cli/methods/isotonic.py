@@ -1,4 +1,4 @@
-"""Isotonic regression: for each class the best map of its probability that never falls."""
+"""Isotonic regression: for each class the best non-decreasing map of its probability."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from scipy.optimize import isotonic_regression
 from vbs_cli.methods.base import METHODS
 from vbs_cli.methods.one_vs_rest import Array, OneVsRest
 
-# Probabilities closer than this are ties, as in scikit-learn: near one rounding alone sets them apart, and a slope
-# between them may overflow.
+# Probabilities closer than this are ties, as in scikit-learn: near 1 they differ by rounding alone, and a slope between
+# them may overflow.
 RESOLUTION = 1e-15
 
 
 @METHODS.register("isotonic")
 @dataclass(frozen=True)
 class IsotonicCalibration(OneVsRest):
-    """Straight lines between the knots, constant beyond them: Zadrozny and Elkan 2002."""
+    """Isotonic regression, linear between the knots and constant beyond them: Zadrozny and Elkan 2002."""
 
     name: ClassVar[str] = "isotonic regression"
 
@@ -30,7 +30,7 @@ class IsotonicCalibration(OneVsRest):
         share = np.add.reduceat(hit[order], starts) / weights
         values = isotonic_regression(share, weights=weights).x
         bends = np.diff(values) != 0
-        # Inside a level stretch a knot changes nothing.
+        # Knots inside a constant stretch change nothing.
         keep = np.append(True, bends) | np.append(bends, True)
         return p[order][starts][keep], values[keep]
 
@@ -39,7 +39,7 @@ class IsotonicCalibration(OneVsRest):
 
 
 def ties(ordered: Array) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Where each run of ties starts in sorted values; a run ends RESOLUTION above its first: (N,) -> (R,)."""
+    """Start of each run of ties in sorted values; a run ends RESOLUTION above its first value: (N,) -> (R,)."""
     starts, first = [], -np.inf
     for position, value in enumerate(ordered.tolist()):
         if value - first >= RESOLUTION:

@@ -1,4 +1,4 @@
-"""One map per class, from its softmax probability to a calibrated score; the scores of an example share out one."""
+"""One-vs-rest calibration: a map per class from its softmax probability to a score, then scores normalised to sum 1."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class OneVsRest(Method):
 
     @abstractmethod
     def fit_class(self, p: Array, hit: Array) -> tuple[Array, Array]:
-        """Knots and values from a class's probabilities and where it was the label, as ones and zeros: (N,), (N,)."""
+        """Knots and values from a class's probabilities and ones where it is the label, zeros elsewhere: (N,), (N,)."""
 
     @abstractmethod
     def score(self, p: Array, knots: Array, values: Array) -> Array:
-        """What the table of one class makes of its probabilities: (N,) -> (N,)."""
+        """Scores of one class from its probabilities by its table: (N,) -> (N,)."""
 
     def fit(self, val: Logits) -> Self:
         labels, p = need_labels(val).numpy(), probabilities(val)
@@ -53,7 +53,10 @@ class OneVsRest(Method):
 
 @dataclass(frozen=True)
 class Steps(OneVsRest):
-    """Knots are the edges of bins, closed on the right, the first on both sides: one more than there are values."""
+    """One-vs-rest maps that are constant on bins: knots are the edges, one more than there are values.
+
+    Bins are closed on the right, the first on both sides.
+    """
 
     def score(self, p: Array, knots: Array, values: Array) -> Array:
         scores: Array = values[bins_of(p, knots)]
@@ -61,20 +64,20 @@ class Steps(OneVsRest):
 
 
 def probabilities(record: Logits) -> Array:
-    """softmax(l): (N, K)."""
+    """Probabilities softmax(l) of a record: (N, K)."""
     p: Array = record.logits.double().softmax(1).numpy()
     return p
 
 
 def share_out(scores: Tensor) -> Tensor:
-    """Rows divided by their sums; a row of zeros says nothing and becomes uniform: (N, K) -> (N, K)."""
+    """Divide rows by their sums; a row of zeros becomes uniform: (N, K) -> (N, K)."""
     total = scores.sum(1, keepdim=True)
     uniform = torch.full_like(scores, 1 / scores.shape[1])
     return torch.where(total > 0, scores / total, uniform)
 
 
 def bins_of(p: Array, edges: Array) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """The bin of each value, (edges[i], edges[i + 1]]: (N,), (B + 1,) -> (N,)."""
+    """Index i of each value's bin, (edges[i], edges[i + 1]]: (N,), (B + 1,) -> (N,)."""
     return np.searchsorted(edges[1:-1], p, side="left")
 
 
@@ -84,11 +87,11 @@ def equal_mass(ordered: Array, bins: Iterable[int]) -> list[Array]:
     An edge lies halfway between neighbouring values. Equal values stay together, which may merge bins, so that none is
     empty.
     """
-    last = np.append(ordered[1:] > ordered[:-1], True).nonzero()[0]  # of each run of equal values
+    last = np.append(ordered[1:] > ordered[:-1], True).nonzero()[0]  # index of the last of each run of equal values
     low = ordered[last]
     high = np.append(low[1:], 1.0)
     middle = low + (high - low) / 2
-    cuts = np.where(middle < high, middle, low)  # neighbouring floats have nothing between them
+    cuts = np.where(middle < high, middle, low)  # there is nothing between neighbouring floats
     edges = []
     for count in bins:
         upto = np.arange(1, count) * len(ordered) // count

@@ -14,8 +14,8 @@ from vbs_cli.methods.averaging import averaged
 from vbs_cli.methods.base import METHODS, TemperatureMethod, need_fitted, need_labels
 from vbs_cli.registry import unknown
 
-# Where the optimum lies at infinity (every validation example right) or at zero (scores that mislead), the search
-# ends at these bounds and says so through `converged`.
+# If the best temperature is zero (every validation example is right) or infinite (scores that mislead), the search ends
+# at these bounds and `converged` is False.
 COLDEST, HOTTEST = 1e-2, 1e3
 SOLVERS, AVERAGES = ("exact", "adam"), ("logits", "softmax")
 TINY = torch.finfo(torch.float64).tiny
@@ -24,10 +24,11 @@ TINY = torch.finfo(torch.float64).tiny
 @METHODS.register("temperature")
 @dataclass(frozen=True)
 class TemperatureScaling(TemperatureMethod):
-    """softmax(l / value). `solver` is "exact", or "adam" for the recipe of the paper's appendix (Baselines).
+    """Temperature scaling softmax(l / value).
 
-    `average` says what of the parts is averaged before it is divided: their "logits", or their "softmax", as a deep
-    ensemble does: softmax(log p / value), p the mean of the softmaxes.
+    `solver` is "exact", or "adam" for the recipe of the paper's appendix (Baselines). `average` names what is averaged
+    over the parts before the division: "logits", or "softmax" as in a deep ensemble, softmax(log p / value), where p is
+    the mean of the softmaxes.
     """
 
     value: float | None = None
@@ -61,9 +62,9 @@ class TemperatureScaling(TemperatureMethod):
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> tuple[float, bool]:
-    """The temperature of least NLL and whether it lies inside the bounds: (N, K), (N,) -> (T, converged).
+    """Temperature of least NLL and whether it lies inside the bounds: (N, K), (N,) -> (T, converged).
 
-    Every eighth example is solved first and tells where to begin, so that few steps need all of them.
+    A fit to every eighth example gives the starting point, so that few steps need all of them.
     """
     scores = logits.to(torch.float64, copy=True)
     scores -= scores.amax(1, keepdim=True)
@@ -80,11 +81,11 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> tuple[float, bool]:
 def newton(
     scores: Tensor, target: float, b: float, work: Tensor, *, tolerance: float = 3e-7, max_steps: int = 100
 ) -> tuple[float, bool]:
-    """The inverse temperature b of least NLL: scores (N, K) with row maxima of 0, the mean score of the labels.
+    """Inverse temperature b of least NLL, from scores (N, K) with row maxima of 0 and the mean score of the labels.
 
-    The NLL is convex in b, so Newton steps on its slope find the minimum; a bracket that shrinks with every slope seen
-    and bisection in log b catch the steps that lead astray. The last step is one that moved b by at most `tolerance`
-    of itself: the error that it leaves is about the square of that.
+    The NLL is convex in b, so Newton steps on its slope find the minimum; every slope narrows a bracket, and bisection
+    in log b replaces steps that leave it. The search stops after a step of at most `tolerance` * b, which leaves a
+    relative error of about the square of `tolerance`.
     """
     lowest, highest = 1 / HOTTEST, 1 / COLDEST
     low, high = lowest / 2, highest * 2
@@ -94,9 +95,9 @@ def newton(
             return b, True
         if (b == lowest and gradient > 0) or (b == highest and gradient <= 0):
             return b, False
-        # Where every example is right and p has become exact, slope and curvature are zero: the way is still up.
+        # If every example is right and p has become exact, slope and curvature are zero, and b has still to grow.
         low, high = (low, b) if gradient > 0 else (b, high)
-        # Towards an optimum at infinity Newton steps never grow; see at once whether the bound is on this side of it.
+        # Towards an optimum at infinity Newton steps never grow, so try the bound at once.
         endless = curvature == 0 or (count >= 10 and high > highest)
         step = highest if endless else min(max(b - gradient / curvature, b / 8, lowest), 8 * b, highest)
         following = step if low < step < high else (low * high) ** 0.5
@@ -109,7 +110,7 @@ def newton(
 def slope(scores: Tensor, target: float, b: float, work: Tensor) -> tuple[float, float]:
     """First and second derivative of the NLL in b: mean(E_p[l] - l_y) and mean(Var_p[l]), p the softmax of b * l.
 
-    In the memory of `work`: torch's own softmax is several times slower over a few classes.
+    Computed in the memory of `work`, since torch's own softmax is several times slower over a few classes.
     """
     torch.mul(scores, b, out=work).exp_()
     total = work.sum(1)
@@ -119,9 +120,9 @@ def slope(scores: Tensor, target: float, b: float, work: Tensor) -> tuple[float,
 
 
 def fit_by_adam(logits: Tensor, labels: Tensor) -> tuple[float, bool]:
-    """The paper's recipe: from T = 1, ten epochs of Adam at 0.01 in batches of 64: (N, K), (N,) -> (T, converged).
+    """Fit by the paper's recipe: from T = 1, ten epochs of Adam at 0.01, batches of 64: (N, K), (N,) -> (T, converged).
 
-    Converged tells whether the last epoch moved T by less than a percent.
+    `converged` is True if the last epoch moved T by less than one percent.
     """
     rng = torch.Generator().manual_seed(0)
     value = torch.ones((), dtype=logits.dtype, requires_grad=True)

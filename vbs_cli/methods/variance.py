@@ -19,17 +19,17 @@ from vbs_cli.methods.base import METHODS, TemperatureMethod, need_labels
 from vbs_cli.registry import unknown
 
 LEARNED = "nll"
-# Divided by more, logits differ by less than double precision can tell and the predicted class would be lost.
+# Divided by more, logits would differ by less than double precision resolves, and the predicted class would be lost.
 HOTTEST = 1e12
 
 
 def affine(sigma: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
-    """alpha * (sigma_bar + beta): the paper's equation 5."""
+    """Affine map alpha * (sigma_bar + beta): the paper's equation 5."""
     return alpha * (sigma + beta)
 
 
 def exponential(sigma: Tensor, *, alpha: Tensor, beta: Tensor) -> Tensor:
-    """(1 + alpha)^(sigma_bar - 1) + beta."""
+    """Exponential map (1 + alpha)^(sigma_bar - 1) + beta."""
     return (1 + alpha) ** (sigma - 1) + beta
 
 
@@ -40,16 +40,17 @@ MAPS: dict[str, Map] = {"affine": affine, "exponential": exponential}
 @METHODS.register("vbs")
 @dataclass(frozen=True)
 class VarianceSmoothing(TemperatureMethod):
-    """softmax(l / sigma_tilde), sigma_tilde = max(alpha * (sigma_bar + beta), 1): the paper's equations 3 and 5.
+    """Variance-based smoothing, softmax(l / sigma_tilde), sigma_tilde = max(alpha * (sigma_bar + beta), 1).
 
-    The spread is that of a record's parts: on patches of one network it is the paper's method, on members of an
-    ensemble (or on dropout draws) the paper's extension, whose mean logits it smooths.
+    These are the paper's equations 3 and 5. The spread is that of a record's parts: on patches of one network it is
+    the paper's method, on members of an ensemble (or on dropout draws) the paper's extension, whose mean logits it
+    smooths.
 
     `beta` is a number, or a rule that `fit` resolves on validation sigma_bar: "mean" is minus their mean, "mean+0.5"
     adds a half to that, "qNN" is minus their NNth percentile, and "nll" learns alpha and beta by least NLL. The paper
-    prints "mean+0.5" without the minus sign, with which everything would be smoothed.
+    prints "mean+0.5" without the minus sign, which would smooth every example.
 
-    `spread` names what sigma_bar is taken of: "logits", or their "softmax", "relu", "softplus" or "exp". `map` is
+    `spread` names what sigma_bar is computed from: "logits", or their "softmax", "relu", "softplus" or "exp". `map` is
     "affine" or "exponential": (1 + alpha)^(sigma_bar - 1) + beta in place of alpha * (sigma_bar + beta).
     """
 
@@ -84,19 +85,19 @@ class VarianceSmoothing(TemperatureMethod):
         return replace(self, beta=resolve_rule(self.beta, sigma))
 
     def temperature(self, record: Logits) -> Tensor:
-        """sigma_tilde, never below one."""
+        """Temperature sigma_tilde of each example, never below one: (N,) in float64."""
         alpha, beta = torch.tensor(self.numbers(), dtype=torch.float64)
         return sigma_tilde(MAPS[self.map], record.sigma_of(self.spread).double(), alpha, beta)
 
     def numbers(self) -> tuple[float, float]:
-        """alpha and beta, once `fit` has resolved the rule."""
+        """Values of alpha and beta, or an error while beta is a rule."""
         if isinstance(self.beta, str):
             raise InvalidInput(f"beta is still the rule {self.beta!r}", hint="call fit on validation logits first")
         return self.alpha, self.beta
 
 
 def sigma_tilde(curve: Map, sigma: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """The map of sigma_bar, at least one: (N,) -> (N,)."""
+    """Temperature from sigma_bar by a map, at least one: (N,) -> (N,)."""
     return curve(sigma, alpha=alpha, beta=beta).clamp(1.0, HOTTEST)
 
 
@@ -108,24 +109,24 @@ def check_rule(rule: str) -> None:
 
 
 def resolve_rule(rule: str, sigma: Tensor) -> float:
-    """The number behind a rule, from validation sigma_bar (N,)."""
+    """Value of beta by a rule, from validation sigma_bar (N,)."""
     if rule.startswith("q"):
         return -float(np.quantile(sigma.numpy(), float(rule[1:]) / 100))
     return -float(sigma.mean()) + (0.5 if rule == "mean+0.5" else 0.0)
 
 
 def learn(scores: Tensor, sigma: Tensor, labels: Tensor, curve: Map) -> tuple[float, float]:
-    """alpha and beta of least NLL: (N, K), (N,), (N,) -> two numbers.
+    """Fit alpha and beta by least NLL: (N, K), (N,), (N,) -> two numbers.
 
-    The objective has kinks where examples cross sigma_tilde = 1, and is flat where none does, so the search by
-    gradients starts from several thresholds, the best end wins, and a simplex, which minds no kink, goes on from there.
+    The objective has kinks where examples cross sigma_tilde = 1, and is flat where all are at 1. So the search by
+    gradients starts from several thresholds, and a simplex, for which kinks do not matter, goes on from the best end.
     """
 
     with torch.inference_mode(False):
-        plain = sigma.clone()  # one that was made for inference could not be derived by
+        plain = sigma.clone()  # a tensor of inference mode could not be differentiated
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller has switched off
+        with torch.inference_mode(False), torch.enable_grad():  # even if the caller has switched gradients off
             at = torch.tensor(point, requires_grad=True)
             s = sigma_tilde(curve, plain, at[0].exp(), at[1])
             nll, slope = tempered_nll(scores, 1 / s.detach(), labels)
@@ -143,7 +144,7 @@ def learn(scores: Tensor, sigma: Tensor, labels: Tensor, curve: Map) -> tuple[fl
 
 
 def tempered_nll(scores: Tensor, b: Tensor, labels: Tensor) -> tuple[float, Tensor]:
-    """Mean NLL of softmax(b * l) and the slope of each example's in its b: (N, K), (N,), (N,) -> number, (N,)."""
+    """Mean NLL of softmax(b * l), and the slope of each example's NLL in its b: (N, K), (N,), (N,) -> number, (N,)."""
     scaled = b[:, None] * scores
     p = scaled.softmax(1)
     of_label = scores.gather(1, labels[:, None]).squeeze(1)

@@ -17,7 +17,7 @@ from vbs_cli.methods.convex import affine_scores, fit_affine
 @METHODS.register("vector")
 @dataclass(frozen=True)
 class VectorScaling(Method):
-    """softmax(w * l + b), Guo et al. 2017."""
+    """Vector scaling softmax(w * l + b): Guo et al. 2017."""
 
     weights: Sequence[float] | None = None  # (K,)
     biases: Sequence[float] | None = None  # (K,), of mean zero

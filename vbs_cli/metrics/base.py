@@ -1,7 +1,7 @@
-"""One pass over the probabilities leaves a few numbers per example, which all metrics are functions of.
+"""Metrics as functions of a few numbers per example, which one pass over the probabilities leaves.
 
-Every example has a weight. They are one in the sample itself; a bootstrap replicate is the same sample with other
-weights, so a metric that keeps to them has its interval for nothing.
+Every example has a weight, which is one in the sample itself. A bootstrap replicate is the same sample with other
+weights, so a metric that respects the weights needs no further code for its interval.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from vbs_cli.logits import as_labels, check_labels
 from vbs_cli.registry import Registry
 
 T = TypeVar("T")
-BLOCK = 2**17  # probabilities at a time
-# Where a probability has underflowed to zero its logarithm stops at that of the smallest number, about -708.
+BLOCK = 2**17  # probabilities processed at a time
+# The logarithm of a probability that has underflowed to zero is that of the smallest number, about -708.
 SMALLEST = torch.finfo(torch.float64).tiny
 
 
@@ -28,24 +28,24 @@ SMALLEST = torch.finfo(torch.float64).tiny
 class Scored:
     """N predictions over K classes under B sets of weights, and what the metrics need of them: float64, (N,) each.
 
-    A column is made when the first metric asks for it.
+    A column is computed when a metric first needs it.
     """
 
     probs: Tensor  # (N, K)
     labels: Tensor  # (N,)
-    weights: Tensor | None = None  # (B, N), each once where there are none
-    sigma: Tensor | None = None  # sigma_bar, where the predictions have one
-    part_accuracy: Tensor | None = None  # share of right sub-predictions, where they have some
-    partial: bool = False  # metrics that need a column which these lack are NaN, instead of refused
-    columns: dict[str, Any] = field(default_factory=dict, repr=False)  # whatever the weights
-    sums: dict[str, Any] = field(default_factory=dict, repr=False, init=False)  # under these weights
+    weights: Tensor | None = None  # (B, N); without them each example counts once
+    sigma: Tensor | None = None  # sigma_bar, if the predictions have one
+    part_accuracy: Tensor | None = None  # share of right sub-predictions, if they have some
+    partial: bool = False  # metrics that need a missing column are NaN, not an error
+    columns: dict[str, Any] = field(default_factory=dict, repr=False)  # cached values that do not depend on the weights
+    sums: dict[str, Any] = field(default_factory=dict, repr=False, init=False)  # cached values under these weights
 
     def column(self, name: str, make: Callable[[], T]) -> T:
-        """What depends on the predictions alone, made once for all weights."""
+        """Cached value that depends on the predictions alone, made once for all weights."""
         return made(self.columns, name, make)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """What several metrics need under these weights, made by the first of them."""
+        """Cached value under these weights, made by the first metric that needs it."""
         return made(self.sums, name, make)
 
     @property
@@ -54,12 +54,12 @@ class Scored:
 
     @property
     def confidence(self) -> Tensor:
-        """The largest probability."""
+        """Largest probability of each prediction."""
         return self.column("likely", lambda: self.probs.max(1)).values
 
     @property
     def correct(self) -> Tensor:
-        """1 where the label is the predicted class, which among equals is the first, else 0."""
+        """Correctness, 1 where the label is the predicted class, which among equals is the first, else 0."""
         predicted = self.column("likely", lambda: self.probs.max(1)).indices
         return self.column("correct", lambda: (predicted == self.labels).double())
 
@@ -75,13 +75,13 @@ class Scored:
 
     @property
     def squared_error(self) -> Tensor:
-        """Summed over classes."""
+        """Squared error summed over classes."""
         squares, _ = self.column("moments", lambda: moments(self.probs))
         return self.column("squared_error", lambda: squares.sub(self.of_label, alpha=2).add_(1).clamp_(min=0))
 
     @property
     def entropy(self) -> Tensor:
-        """- sum p log p, in nats."""
+        """Entropy - sum p log p, in nats."""
         return self.column("moments", lambda: moments(self.probs))[1]
 
     @property
@@ -99,7 +99,7 @@ class Scored:
         return self.weights @ values.to(self.weights.dtype) / self.total
 
     def need(self, name: str) -> Tensor:
-        """A column that not all predictions have: (N,)."""
+        """Column that not all predictions have, refused if it is missing: (N,)."""
         column: Tensor | None = getattr(self, name)
         if column is None:
             raise Lacking(f"these predictions have no {name}", hint=f"pass {name}= to score or scored")
@@ -107,7 +107,7 @@ class Scored:
 
 
 class Lacking(InvalidInput):
-    """A metric needs what its predictions do not have."""
+    """Error for a metric that needs a column which its predictions lack."""
 
 
 def made(kept: dict[str, Any], name: str, make: Callable[[], T]) -> T:
@@ -118,7 +118,7 @@ def made(kept: dict[str, Any], name: str, make: Callable[[], T]) -> T:
 
 
 def row_sums(values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """(N, K) -> (N,), as a product, which is twice as fast as torch's sum over a few classes."""
+    """Sums over classes, as a product, which is twice as fast as torch's sum if they are few: (N, K) -> (N,)."""
     return torch.mv(values, torch.ones(values.shape[1], dtype=values.dtype), out=out)
 
 
@@ -143,11 +143,11 @@ HIGHER, LOWER, NEITHER = 1, -1, 0  # which way a metric is better
 
 @dataclass(frozen=True)
 class Metric:
-    """A number for some predictions, (B,) under B sets of weights, and which way it is better."""
+    """Function from predictions to values, (B,) under B sets of weights, and which way it is better."""
 
     measure: Measure
     better: int  # HIGHER, LOWER or NEITHER
-    yardstick: bool = False  # what chance alone would give: shown beside a score, without an interval of its own
+    yardstick: bool = False  # what chance alone would give: shown next to a score, without an interval of its own
 
     def __call__(self, predictions: Scored) -> Tensor:
         return self.measure(predictions)
@@ -174,19 +174,19 @@ def score(
 ) -> dict[str, float]:
     """Metrics of the predictions, by name: (N, K), (N,) -> {"accuracy": ..., "nll": ..., ...}.
 
-    Any of METRICS; those on the spread of the sub-predictions need the `sigma` and `part_accuracy` of their record.
+    Any of METRICS may be asked for; those on sub-predictions need the `sigma` and `part_accuracy` of the record.
     """
     return values_of(scored(probs, labels, sigma=sigma, part_accuracy=part_accuracy), metrics)
 
 
 def values_of(predictions: Scored, metrics: Sequence[str]) -> dict[str, float]:
-    """The metrics of a sample with one set of weights; the columns made for them are not kept."""
+    """Values of metrics by name, under one set of weights; the columns made for them are not kept."""
     passing = replace(predictions, columns={})
     return {name: float(measured(name, passing)) for name in metrics}
 
 
 def measured(name: str, predictions: Scored) -> Tensor:
-    """A metric under each set of weights, (B,)."""
+    """Value of a metric under each set of weights, (B,); NaN if partial predictions lack a column."""
     try:
         return METRICS[name](predictions)
     except Lacking:
@@ -196,7 +196,7 @@ def measured(name: str, predictions: Scored) -> Tensor:
 
 
 def scored(probs: Any, labels: Any, *, sigma: Any = None, part_accuracy: Any = None) -> Scored:
-    """The pass: (N, K), (N,) -> Scored."""
+    """Check probabilities and labels, and make predictions of them for metrics: (N, K), (N,) -> Scored."""
     p = check_probs(torch.as_tensor(probs).detach().double())
     y = as_labels(labels)
     if y is None:
@@ -211,7 +211,7 @@ def scored(probs: Any, labels: Any, *, sigma: Any = None, part_accuracy: Any = N
 
 
 def per_example(values: Any, examples: int, name: str) -> Tensor | None:
-    """One finite number per example, if any."""
+    """Column of one finite number per example, or None."""
     if values is None:
         return None
     column = torch.as_tensor(values).detach().double()
@@ -223,7 +223,7 @@ def per_example(values: Any, examples: int, name: str) -> Tensor | None:
 
 
 def check_probs(p: Tensor) -> Tensor:
-    """Refuse what is not one distribution per row."""
+    """Refuse probabilities that are not one distribution per row."""
     if p.ndim != 2 or p.shape[0] == 0 or p.shape[1] < 2:
         raise InvalidInput(f"probabilities have shape {tuple(p.shape)}", hint="expected (N, K), N >= 1, K >= 2")
     # NaN and infinity make the sum of their row one of them, which is not near one either.

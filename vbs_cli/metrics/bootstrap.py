@@ -1,4 +1,4 @@
-"""Doubt about the numbers: how far they would move with other test examples and other trainings."""
+"""Bootstrap intervals: how far metrics would move with other test examples and other trainings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vbs_cli.metrics.base import SCORES, Scored, measured
 from vbs_cli.seeding import generator
 
 REPLICATES = 1000
-BLOCK = 300_000  # weights at a time
+BLOCK = 300_000  # weights drawn at a time
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and the bounds between which it lies with 95 % confidence, or whatever was asked for."""
+    """A value and the bounds of its confidence interval, at 95 % unless asked otherwise."""
 
     value: float
     low: float
@@ -38,15 +38,15 @@ class Bootstrap:
     confidence: float = 0.95
 
     def interval(self, method: str, metric: str) -> Interval:
-        """A metric, mean over seeds."""
+        """Interval of a metric, mean over seeds."""
         return self._between(self.columns[method, metric])
 
     def difference(self, method: str, baseline: str, metric: str) -> Interval:
-        """How much more of a metric a method has than a baseline on the same examples and seeds."""
+        """Interval of a method's metric less that of a baseline, on the same examples and seeds."""
         return self._between(self.columns[method, metric] - self.columns[baseline, metric])
 
     def _between(self, column: Tensor) -> Interval:
-        """Percentiles of the replicates, moved so that their mean is the value.
+        """Interval from percentiles of the replicates, moved so that their mean is the value.
 
         A calibration error is larger on a replicate, which has fewer distinct examples, than on the sample; without
         the move its interval could lie above its own value.
@@ -71,12 +71,12 @@ def bootstrap(
     """Intervals for the metrics of methods, given the predictions of each of their seeds on the same examples.
 
     A replicate draws examples and seeds with replacement, the same for every method, so differences are paired. A
-    method with a single seed beside others with several (an ensemble of them) is drawn over examples alone.
+    method with one seed among others with several (an ensemble of them) is resampled over examples alone.
     """
     check(methods, replicates, confidence)
     seeds = max(len(cells) for cells in methods.values())
     examples = len(next(iter(methods.values()))[0].labels)
-    # Drawn apart, so that the examples do not depend on the number of seeds and methods can be drawn one by one.
+    # Drawn separately, so that the examples do not depend on the number of seeds and methods can be drawn one by one.
     rng = torch.Generator().manual_seed(seed)
     shares = seed_shares(seeds, replicates, generator("bootstrap", "seeds", seed))
     found: dict[str, list[Tensor]] = {method: [] for method in methods}
@@ -100,14 +100,14 @@ def under(weights: Tensor | None, cell: Scored, metrics: Sequence[str]) -> Tenso
 
 
 def seed_shares(seeds: int, replicates: int, rng: torch.Generator) -> Tensor:
-    """How much each seed counts: equally in the sample, then as drawn, (1 + R, seeds)."""
+    """Weights of the seeds: equal in the sample, then as drawn in each replicate, (1 + R, seeds)."""
     drawn = torch.randint(seeds, (replicates, seeds), generator=rng)
     counts = torch.nn.functional.one_hot(drawn, seeds).sum(1)
     return torch.cat([torch.ones(1, seeds), counts]).double() / seeds
 
 
 def example_weights(examples: int, replicates: int, rng: torch.Generator) -> Iterator[Tensor]:
-    """How often each example counts in each replicate."""
+    """Weights of the examples, how often each replicate draws them, in blocks of (B, N)."""
     step = max(2, BLOCK // examples)
     for start in range(0, replicates, step):
         rows = min(step, replicates - start)
@@ -117,7 +117,7 @@ def example_weights(examples: int, replicates: int, rng: torch.Generator) -> Ite
 
 
 def check(methods: Mapping[str, Sequence[Scored]], replicates: int, confidence: float) -> None:
-    """Refuse what is not paired."""
+    """Refuse methods that do not have the same examples and seeds."""
     if replicates < 1 or not 0 < confidence < 1:
         raise InvalidInput(f"{replicates} replicates at {confidence}", hint="at least one, confidence between 0 and 1")
     counts = {len(cells) for cells in methods.values()}

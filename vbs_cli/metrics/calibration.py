@@ -16,7 +16,7 @@ ECE_BINS = 15
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Predicted probabilities and what came true of them, in bins: (N,) each, or (N, K) with bins for every class."""
+    """Predicted probabilities and whether they came true, in bins: (N,) each, or (N, K) with bins for every class."""
 
     scored: Scored
     predicted: Tensor
@@ -31,7 +31,7 @@ class Bins:
 
     @cached_property
     def true(self) -> Tensor:
-        """How many came true in each bin, (B, n_bins)."""
+        """Weight of the predictions that came true in each bin, (B, n_bins)."""
         return self.sums(self.came_true.double())
 
     @cached_property
@@ -41,7 +41,7 @@ class Bins:
 
     @property
     def chance(self) -> Tensor:
-        """What the gaps would be on average if every predicted probability were the true one, (B, n_bins)."""
+        """Mean gaps if every predicted probability were the true one, (B, n_bins)."""
         return mean_deviation(self.sums(self.predicted), self.sums(self.predicted.square()))
 
     def sums(self, values: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def mass_bins(s: Scored) -> Bins:
 
 
 def class_bins(s: Scored) -> Bins:
-    """15 bins for each class, K * 15 in all: every probability counts, not the largest alone."""
+    """Bins of every class's probabilities, 15 for each class, so that not the largest probability alone counts."""
     first = ECE_BINS * torch.arange(s.classes)
     index = s.column("class index", lambda: first + bin_index(s.probs, equal_width(ECE_BINS)))
     came_true = s.column("one hot", lambda: s.labels[:, None] == torch.arange(s.classes))
@@ -91,7 +91,7 @@ def ece_chance(s: Scored) -> Tensor:
 
 @metric("ece_debiased", better=LOWER)
 def ece_debiased(s: Scored) -> Tensor:
-    """Root of the squared calibration error, freed of what chance adds to it (Kumar et al. 2019).
+    """Root of the squared calibration error, less what chance adds to it (Kumar et al. 2019).
 
     Each bin's squared gap less the variance of its accuracy; 15 equal-width bins, bins of one example left out.
     """
@@ -118,7 +118,7 @@ def ece_mass(s: Scored) -> Tensor:
 
 @metric("ece_mass_chance", better=NEITHER, yardstick=True)
 def ece_mass_chance(s: Scored) -> Tensor:
-    """What `ece_mass` would be by chance."""
+    """Mean `ece_mass` of a perfectly calibrated predictor with the same confidences."""
     return mass_bins(s).chance.sum(1) / s.total
 
 
@@ -130,15 +130,15 @@ def ece_class(s: Scored) -> Tensor:
 
 @metric("ece_class_chance", better=NEITHER, yardstick=True)
 def ece_class_chance(s: Scored) -> Tensor:
-    """What `ece_class` would be by chance."""
+    """Mean `ece_class` of a perfectly calibrated predictor with the same probabilities."""
     return class_bins(s).chance.sum(1) / s.total / s.classes
 
 
 def mean_deviation(mean: Tensor, squares: Tensor) -> Tensor:
-    """E|X - E X| of a sum X of independent coins, from the sum of their probabilities and of their squares.
+    """Mean deviation E|X - E X| of a sum X of coin flips, from the sums of their probabilities and of the squares.
 
-    De Moivre's formula for the binomial that has the same mean and variance, which is exact where the coins of a bin
-    are alike; in bins as narrow as ours they are, nearly.
+    De Moivre's formula for the binomial that has the same mean and variance, which is exact if the coins of a bin are
+    alike; in bins as narrow as ours they nearly are.
     """
     mean, squares = mean.double(), squares.double()
     p = (squares / mean).nan_to_num(0.0).clamp(1e-12, 1 - 1e-12)

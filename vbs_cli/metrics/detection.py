@@ -1,4 +1,4 @@
-"""Errors found by doubt: how well a score per example tells wrong predictions from right ones."""
+"""Error detection: how well a doubt, a score per example, separates wrong predictions from right ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECALL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Weights around each of the E errors, in the order of growing doubt: (B, E), and in all: (B, 1)."""
+    """Weights at, below and level with each of the E errors, in the order of growing doubt: (B, E); total: (B, 1)."""
 
     errors: Tensor  # weight of the error itself
     errors_below: Tensor  # weight of the errors of less doubt
@@ -41,12 +41,12 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the E errors stand among the N examples in the order of growing doubt, and among themselves."""
+    """Positions of the E errors among the N examples in the order of growing doubt, and among the errors."""
 
-    order: Tensor  # (N,)
-    errors: Tensor  # (E,), in order
+    order: Tensor  # (N,), indices of all examples, in order
+    errors: Tensor  # (E,), indices of the errors, in order
     before: Tensor  # (E,), how many examples have less doubt
-    up_to: Tensor  # (E,), how many have no more
+    up_to: Tensor  # (E,), how many have the same doubt or less
     errors_before: Tensor
     errors_up_to: Tensor
 
@@ -89,7 +89,7 @@ def false_alarms(r: Ranked, recall: float = RECALL) -> Tensor:
     """Share of right predictions at or above the highest threshold that finds `recall` of the errors: (B,)."""
     if r.errors.shape[1] == 0:
         return torch.full((len(r.errors),), torch.nan)
-    # The threshold is the doubt of the last error that leaves at most the rest of the errors below it.
+    # The threshold is the doubt of the last error that leaves at most a share 1 - recall of the errors below it.
     spared = r.errors_below <= (1 - recall) * r.all_errors * (1 + 1e-6)
     last = spared.sum(1, keepdim=True) - 1
     share = (r.all_right - r.right_below.gather(1, last)) / r.all_right
@@ -114,7 +114,7 @@ def area_under_risk(r: Ranked) -> Tensor:
 
 
 def by(s: Scored, name: str) -> Ranked:
-    """The predictions in the order of a doubt: low "confidence", high "entropy" or high "sigma"."""
+    """Predictions ranked by a doubt: low "confidence", high "entropy" or high "sigma"."""
     doubt = -s.confidence if name == "confidence" else s.need(name)
     places = s.column(f"places by {name}", lambda: Places.of(doubt, s.correct == 0))
     return s.once(f"by {name}", lambda: weighed(places, s.weights))
@@ -167,18 +167,18 @@ def fpr95_confidence(s: Scored) -> Tensor:
 
 @metric("fpr95_entropy", better=LOWER)
 def fpr95_entropy(s: Scored) -> Tensor:
-    """The same for a threshold on entropy."""
+    """Share of right predictions that a threshold on entropy rejects when it rejects 95 % of the errors."""
     return false_alarms(by(s, "entropy"))
 
 
 @metric("fpr95_sigma", better=LOWER)
 def fpr95_sigma(s: Scored) -> Tensor:
-    """The same for a threshold on sigma_bar."""
+    """Share of right predictions that a threshold on sigma_bar rejects when it rejects 95 % of the errors."""
     return false_alarms(by(s, "sigma"))
 
 
 def error_detection(doubt: Any, errors: Any) -> dict[str, float]:
-    """How well any score finds errors: doubt (N,), errors (N,) of 0 and 1 -> {"auroc", "fpr95", "aurc"}."""
+    """Measure how well any score finds errors: doubt (N,), errors (N,) of 0 and 1 -> {"auroc", "fpr95", "aurc"}."""
     wrong = torch.as_tensor(errors).double()
     if wrong.ndim != 1 or len(wrong) == 0 or not ((wrong == 0) | (wrong == 1)).all():
         raise InvalidInput("errors are not 0 and 1", hint="give one per example: 1 where the prediction was wrong")

@@ -1,4 +1,4 @@
-"""Whether the spread between sub-predictions stands for uncertainty: how it and the errors go as a noise grows."""
+"""Spread between sub-predictions as a proxy of uncertainty: how it and the errors change as a noise grows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXACT = 2**24  # up to here whole numbers, and so sums of weights, are exact in 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What N examples went through at L levels of a noise, from none on: (L, N) each."""
+    """Values of N examples at L levels of a noise, from level 0 on: (L, N) each."""
 
     sigma: Tensor  # sigma_bar
     wrong: Tensor  # 1 where the prediction was wrong
@@ -31,16 +31,16 @@ class Course:
 def proxy(
     courses: Sequence[Course], *, replicates: int = REPLICATES, confidence: float = 0.95, seed: int = 0
 ) -> dict[str, Interval]:
-    """How far sigma_bar goes with the errors, given the course of each seed over the same examples and levels.
+    """Measure how sigma_bar follows the errors, given the course of each seed over the same examples and levels.
 
     "sigma_clean", "sigma_most", "error_clean", "error_most": mean sigma_bar and error rate at the first and last level.
-    "rank_correlation": Spearman's between mean sigma_bar and error rate over the levels.
+    "rank_correlation": Spearman's correlation of mean sigma_bar with the error rate over the levels.
     "auroc_sigma", "auroc_confidence": of high sigma_bar and of low confidence for errors among the examples of all
-    levels together, a stream whose noise nobody knows; "auroc_gain" is the first less the second.
+    levels together, as in a stream of unknown noise; "auroc_gain" is the first less the second.
     "patch_accuracy": share of right sub-predictions at the first level.
 
     All are means over seeds. A replicate draws examples and seeds with replacement, the same examples at every level
-    and for every seed, so the gain is paired. What is undefined, like an AUROC without errors, is NaN.
+    and for every seed, so the gain is paired. Undefined values, like an AUROC without errors, are NaN.
     """
     if replicates < 1 or not 0 < confidence < 1:
         raise InvalidInput(f"{replicates} replicates at {confidence}", hint="at least one, confidence between 0 and 1")
@@ -57,7 +57,7 @@ def proxy(
 
 
 def quantities(course: Course, draws: Sequence[Tensor]) -> dict[str, Tensor]:
-    """One seed's, under blocks of weights that make up 1 + R sets: (B, N) each -> (1 + R,) by name."""
+    """Quantities of one seed by name, under blocks of weights that make up 1 + R sets: (B, N) each -> (1 + R,)."""
     sigma, error = over_levels(course.sigma, draws), over_levels(course.wrong, draws)
     by_sigma = pooled_auroc(course.sigma, course.wrong, draws)
     by_confidence = pooled_auroc(-course.confidence, course.wrong, draws)
@@ -77,8 +77,8 @@ def quantities(course: Course, draws: Sequence[Tensor]) -> dict[str, Tensor]:
 def over_levels(values: Tensor, draws: Sequence[Tensor]) -> Tensor:
     """Weighted mean at each level: (L, N), blocks of (B, N) -> (1 + R, L).
 
-    Equal means must be equal to the last digit, or rounding would rank them. So the values are taken in steps of a
-    power of two, as fine as lets every sum of N of them be a whole number of steps below 2^53, exact in any order.
+    Equal means must be equal to the last digit, or rounding would rank them. So the values are rounded to steps of a
+    power of two such that every sum of N of them is a whole number of steps below 2^53, exact in any order.
     """
     examples = values.shape[1]
     step = 2.0 ** (math.frexp(examples * float(values.abs().max()))[1] - 52)
@@ -100,7 +100,7 @@ def pooled_auroc(doubt: Tensor, wrong: Tensor, draws: Sequence[Tensor]) -> Tenso
 
 
 def rank_correlation(x: Tensor, y: Tensor) -> Tensor:
-    """Spearman's over the last axis, equal values sharing their mean rank: (B, L), (B, L) -> (B,).
+    """Spearman's correlation over the last axis, equal values sharing their mean rank: (B, L), (B, L) -> (B,).
 
     NaN where one is constant.
     """
@@ -117,7 +117,7 @@ def from_middle(values: Tensor) -> Tensor:
 
 
 def checked(courses: Sequence[Course]) -> list[Course]:
-    """The courses in float64; refuse those that do not belong together."""
+    """Courses in float64; those of different shapes or with invalid values are refused."""
     if not courses:
         raise InvalidInput("there are no courses", hint="give one per seed")
     found = [

@@ -1,4 +1,4 @@
-"""How often predictions of a given confidence are right."""
+"""Reliability bins: how often predictions of a given confidence are right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reliability_bins(probs: Any, labels: Any, n_bins: int = 10) -> ReliabilityBi
 
 
 def bins_of(confidence: Tensor, correct: Tensor, *, n_bins: int) -> ReliabilityBins:
-    """The same from confidences and whether they were right, (N,) each."""
+    """Reliability bins from confidences and whether the predictions were right, (N,) each."""
     if n_bins < 1:
         raise InvalidInput(f"n_bins is {n_bins}", hint="it must be at least 1")
     index = width_index(confidence, n_bins)
@@ -45,22 +45,22 @@ def bins_of(confidence: Tensor, correct: Tensor, *, n_bins: int) -> ReliabilityB
 
 
 def equal_width(n_bins: int) -> Tensor:
-    """(n_bins + 1,) edges from 0 to 1."""
+    """Edges of bins of equal width from 0 to 1, (n_bins + 1,)."""
     return torch.linspace(0, 1, n_bins + 1, dtype=torch.float64)
 
 
 def equal_mass(values: Tensor, n_bins: int) -> Tensor:
-    """(n_bins + 1,) edges between which the values (N,) are equally many, up to ties; some may coincide."""
+    """Edges between which the values (N,) are equally many, up to ties; some may coincide: (n_bins + 1,)."""
     return torch.quantile(values, torch.linspace(0, 1, n_bins + 1, dtype=torch.float64))
 
 
 def bin_index(values: Tensor, edges: Tensor) -> Tensor:
-    """The bin of each value; whatever lies beyond the outer edges belongs to the outer bins."""
+    """Bin of each value; values beyond the outer edges belong to the outer bins."""
     return torch.bucketize(values, edges[1:-1])
 
 
 def width_index(values: Tensor, n_bins: int) -> Tensor:
-    """The same for bins of equal width, faster: by multiplication, and by comparison where rounding could mislead."""
+    """Bin of each value among bins of equal width, by multiplication, or by comparison where rounding could mislead."""
     scaled = values * n_bins
     above = scaled.ceil()
     index = above.sub(1).clamp_(0, n_bins - 1).long()

@@ -1,4 +1,4 @@
-"""The means over examples: (B,) each."""
+"""Metrics that are means over examples: (B,) each."""
 
 from __future__ import annotations
 

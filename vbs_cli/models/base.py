@@ -1,4 +1,4 @@
-"""The registry of networks and how one is built."""
+"""Registry of architectures, and the function that builds a network by name."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import Registry
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
-FITTING = "auto"  # the model that fits the inputs
-COLON = ":"  # between where a network comes from and its name there
+FITTING = "auto"  # the architecture is chosen by the shape of the inputs
+COLON = ":"  # between the origin of a network and its name there: torchvision:resnet50
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name is that of a network which was trained elsewhere."""
+    """Whether a name stands for a network that was trained elsewhere."""
     return COLON in name
 
 
 def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, dropout: float = 0.0) -> nn.Module:
-    """A network by name for inputs of a shape; `dropout` > 0 puts one after every activation (the MC-dropout variant).
+    """Build a network by name for inputs of this shape; `dropout` > 0 adds one after every activation (MC-dropout).
 
-    Names that are not ours are those of torchvision's classifiers, which have a width of their own; with a colon they
-    say where a network comes from that was trained elsewhere.
+    Names that are not in MODELS are those of torchvision's classifiers, which have a fixed width; a name with a colon,
+    ORIGIN:NAME, is that of a network that was trained elsewhere.
     """
     if is_foreign(name):
         if dropout:
             hint = "choose --methods that need no dropout, for instance conventional,temperature,vbs"
             raise InvalidInput(f"{name} was trained elsewhere and has no MC-dropout variant", hint=hint)
-        from vbs_cli.models.foreign import foreign  # which imports this module
+        from vbs_cli.models.foreign import foreign  # here, as that module imports this one
 
         model = foreign(name, shape=shape, classes=classes)
     elif name in MODELS:
         model = MODELS[name](shape=shape, classes=classes, width=width, dropout=dropout)
     else:
-        from vbs_cli.models.classifiers import classifier  # which imports this module
+        from vbs_cli.models.classifiers import classifier  # here, as that module imports this one
 
         model = classifier(name, shape=shape, classes=classes, dropout=dropout)
     check_fits(model, name, shape)
@@ -45,11 +45,11 @@ def build_model(name: str, *, shape: tuple[int, ...], classes: int, width: int, 
 
 
 def model_revision(name: str, shape: tuple[int, ...]) -> dict[str, int]:
-    """Revision of an architecture as a recipe records it; those that are not ours stay at the first.
+    """Revision of an architecture as a recipe records it; 1 for those that are not in MODELS.
 
-    That of "auto" is the revision of the one which fits inputs of the shape.
+    For "auto" it is the revision of the architecture that fits inputs of this shape.
     """
-    from vbs_cli.models.fitting import fitting_name  # which imports this module
+    from vbs_cli.models.fitting import fitting_name  # here, as that module imports this one
 
     chosen = fitting_name(shape) if name == FITTING else name
     found = MODELS.revisions([chosen]).values() if chosen in MODELS else (1,)
@@ -57,14 +57,14 @@ def model_revision(name: str, shape: tuple[int, ...]) -> dict[str, int]:
 
 
 def patch_grid(model: nn.Module, shape: tuple[int, ...]) -> torch.Size:
-    """How the patches of an input lie, by a pass without arithmetic: meta tensors have shapes and no data."""
+    """Shape of the patches of an input, (T,) or (h, w), by a pass on meta tensors, which have no data."""
     with torch.no_grad():
         z = copy.deepcopy(model).to("meta").eval()(torch.empty(1, *shape, device="meta"))
     return torch.Size(z.shape[2:])
 
 
 def check_fits(model: nn.Module, name: str, shape: tuple[int, ...]) -> None:
-    """Refuse inputs that a network cannot take."""
+    """Refuse inputs that a network cannot take, or of which it leaves a single patch."""
     try:
         grid = patch_grid(model, shape)
     except RuntimeError:

@@ -1,6 +1,6 @@
-"""Torchvision's classifiers as networks of patches: those that end in average pooling and a linear layer.
+"""Torchvision's classifiers as networks of patch logits, if they end in average pooling and a linear layer.
 
-A classifier is recorded as a graph of its steps and the end of the graph is rewritten. Weights keep torchvision's
+A classifier is recorded as a graph of its steps, and the end of the graph is rewritten. Weights keep torchvision's
 names, so that they fit the classifier itself.
 """
 
@@ -18,26 +18,26 @@ from vbs_cli.seeding import generator
 
 ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.SiLU, nn.Hardswish, nn.GELU)
 CHANNELS = 3
-PROBE = (1, CHANNELS, 128, 128)  # inputs of which every classifier leaves several patches
-# Both have further heads for training alone, and weights that take long to draw and that BatchNorm makes needless.
+PROBE = (1, CHANNELS, 128, 128)  # shape of inputs of which every classifier leaves several patches
+# Both have auxiliary heads that only training uses, and an initialisation that is slow and, with BatchNorm, needless.
 PLAIN = {"aux_logits": False, "init_weights": False}
 OPTIONS = {"googlenet": PLAIN, "inception_v3": PLAIN}
 
 
 def classifier(name: str, *, shape: tuple[int, ...], classes: int, dropout: float) -> nn.Module:
-    """Patch logits of an image by one of torchvision's classifiers, untrained: (B, 3, H, W) -> (B, K, h, w).
+    """Build one of torchvision's classifiers, untrained, for patch logits of images: (B, 3, H, W) -> (B, K, h, w).
 
-    Dropout between the pooling and the linear layer is left out: it drops pooled features, and patches have none. The
-    conventional network keeps the other dropouts of its own; the MC-dropout variant has one after every activation
-    layer instead. An activation that is called as a function, such as the last one of a DenseNet, has none.
+    Dropout between the pooling and the linear layer is left out: it drops pooled features, which patches do not have.
+    The conventional network keeps its other dropouts; the MC-dropout variant has one after every activation layer
+    instead. An activation that is called as a function, such as the last one of a DenseNet, gets none.
     """
-    from torchvision import models  # takes seconds, and only these networks need it
+    from torchvision import models  # here, as it takes seconds and only these networks need it
 
     names = models.list_models(module=models)
     if name not in names:
         raise unknown("model", name, [*MODELS, *names])
     if len(shape) != 3 or shape[0] != CHANNELS:
-        hint = f"it takes images of {CHANNELS} x H x W; --model {FITTING} takes the network that fits"
+        hint = f"it takes images of {CHANNELS} x H x W; --model {FITTING} chooses a network that fits"
         raise InvalidInput(f"{name} cannot take inputs of {spelled(shape)}", hint=hint)
     net = models.get_model(name, weights=None, num_classes=classes, **OPTIONS.get(name, {}))
     replace_dropouts(net, dropout)
@@ -50,7 +50,7 @@ def classifier(name: str, *, shape: tuple[int, ...], classes: int, dropout: floa
 
 
 class BranchDropout(Dropout):
-    """Stochastic depth: leave a residual branch out for whole examples."""
+    """Stochastic depth: drop a residual branch for whole examples."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.generator is None:
@@ -59,7 +59,7 @@ class BranchDropout(Dropout):
 
 
 def replace_dropouts(net: nn.Module, dropout: float) -> None:
-    """Let all dropouts draw from a generator that is handed over; `dropout` > 0 puts them after every activation."""
+    """Replace all dropouts by those of `Dropout`, or, if `dropout` > 0, by one after every activation layer."""
     from torchvision.ops import StochasticDepth
 
     for parent in [*net.modules()]:
@@ -72,7 +72,7 @@ def replace_dropouts(net: nn.Module, dropout: float) -> None:
 
 
 def patch_network(net: nn.Module, name: str) -> fx.GraphModule:
-    """The same network, with the same weights, whose linear layer works on the feature map before the pooling."""
+    """Network with the weights of `net`, whose linear layer works on the feature map before the pooling."""
     model = fx.GraphModule(net, Recorder().trace(net), class_name=type(net).__name__)
     try:
         if find_ending(model, model.graph).head is not None:
@@ -84,7 +84,7 @@ def patch_network(net: nn.Module, name: str) -> fx.GraphModule:
 
 
 def ended_in_patches(model: fx.GraphModule, name: str) -> fx.GraphModule:
-    """A recorded classifier whose end is rewritten: it returns its patch logits."""
+    """Rewrite the end of a recorded classifier so that it returns its patch logits."""
     try:
         ending = find_ending(model, model.graph)
     except InvalidInput as error:
@@ -97,7 +97,7 @@ def ended_in_patches(model: fx.GraphModule, name: str) -> fx.GraphModule:
 
 
 def check_patches(model: nn.Module, net: nn.Module) -> None:
-    """Compare the mean of the patch logits with the classifier's own answer; neither weights nor statistics change."""
+    """Refuse a model whose mean patch logits differ from the output of `net`; BatchNorm statistics do not change."""
     x = torch.randn(PROBE, generator=generator("classifiers", "probe"))
     with torch.no_grad():
         check_commutes(model.eval()(x), net.eval()(x))

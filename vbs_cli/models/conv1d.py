@@ -1,4 +1,4 @@
-"""The signal network: five convolutions with BatchNorm and ReLU, then a 1x1 convolution to the classes.
+"""Signal network: five convolutions with BatchNorm and ReLU, then a 1x1 convolution to the classes.
 
 Kernels, strides and paddings are those of the paper's appendix A; the paper's width is 512.
 """
@@ -19,7 +19,7 @@ STRIDES_SPEECH = (5, 4, 2, 2, 2)
 def signal_network(
     *, channels: int, classes: int, width: int, dropout: float, strides: tuple[int, ...] = STRIDES_RADIO
 ) -> nn.Sequential:
-    """Patch logits of a signal: (B, C, L) -> (B, K, T)."""
+    """Build a network for patch logits of signals: (B, C, L) -> (B, K, T)."""
     layers: list[nn.Module] = []
     for kernel, stride, padding in zip(KERNELS, strides, PADDINGS, strict=True):
         layers += [
@@ -36,11 +36,11 @@ def signal_network(
 
 @MODELS.register("conv1d-radio")
 def radio_network(*, shape: tuple[int, ...], classes: int, width: int, dropout: float) -> nn.Sequential:
-    """79 patches of a 2 x 1580 radio window."""
+    """Build the signal network for radio: 79 patches of a window of 2 x 1580 samples."""
     return signal_network(channels=shape[0], classes=classes, width=width, dropout=dropout)
 
 
 @MODELS.register("conv1d-speech")
 def speech_network(*, shape: tuple[int, ...], classes: int, width: int, dropout: float) -> nn.Sequential:
-    """128 patches of 20,480 samples of sound."""
+    """Build the signal network for speech: 128 patches of 20,480 samples of sound."""
     return signal_network(channels=shape[0], classes=classes, width=width, dropout=dropout, strides=STRIDES_SPEECH)

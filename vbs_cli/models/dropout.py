@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 
 def drop_mask(x: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """What dropout multiplies `x` by, laid out like it: 0 with probability `p`, else 1 / (1 - p).
+    """Factors of dropout, shaped and laid out in memory like `x`: 0 with probability `p`, else 1 / (1 - p).
 
-    At one half an element needs one random bit, so 64 come out of a single draw, and a table turns eight at a time
-    into numbers; at 64/256 or any other number of 256ths it needs an octet. Drawing a float for every element, as
-    torch's own dropout does, takes up to 20 times as long on a CPU, most of the time of a small network.
+    With p = 1/2 an element needs one random bit, so a single draw serves 64 elements, and a table turns eight bits at
+    a time into factors; if p is another multiple of 1/256, an element needs a byte. Drawing a float for every element,
+    as torch's own dropout does, takes up to 20 times as long on a CPU, most of the time of a small network.
     """
     count = x.numel()
     if p == 0.5:
@@ -27,19 +27,19 @@ def drop_mask(x: Tensor, p: float, generator: torch.Generator) -> Tensor:
 
 
 def octets(count: int, generator: torch.Generator) -> Tensor:
-    """`count` random whole numbers below 256, or a few more."""
+    """Random integers from 0 to 255, `count` of them or a few more."""
     words = torch.empty(-(-count // 8), dtype=torch.int64, device=generator.device)
     return words.random_(-(2**63), None, generator=generator).view(torch.uint8)
 
 
 @functools.cache
 def bits_of_octets() -> Tensor:
-    """The eight bits of every octet, as 0.0 and 2.0: (256, 8)."""
+    """Table of the eight bits of every byte, as 0.0 and 2.0: (256, 8)."""
     return 2.0 * (torch.arange(256)[:, None] >> torch.arange(8) & 1)
 
 
 class Dropout(nn.Module):
-    """Zero with probability `p` and scale the rest by 1 / (1 - p), whenever a generator has been handed over."""
+    """Set elements to zero with probability `p` and scale the rest by 1 / (1 - p); the identity without a generator."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Dropout(nn.Module):
 
 
 def split_before_dropout(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """The layers before the first dropout, which give the same at every draw, and the rest."""
+    """Split a network into the layers before the first dropout, which all draws share, and the rest."""
     if not isinstance(model, nn.Sequential):
         return nn.Identity(), model
     first = next((i for i, layer in enumerate(model) if isinstance(layer, Dropout)), len(model))
@@ -64,7 +64,7 @@ def split_before_dropout(model: nn.Module) -> tuple[nn.Module, nn.Module]:
 
 
 def leave_uncompiled(model: nn.Module) -> None:
-    """Let torch.compile pass over the dropouts: it cannot draw from a generator."""
+    """Exclude the dropouts from torch.compile, which cannot draw from a generator."""
     for module in model.modules():
         if isinstance(module, Dropout):
             module.forward = torch.compiler.disable(module.forward)  # type: ignore[method-assign, no-untyped-call]

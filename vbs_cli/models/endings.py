@@ -1,8 +1,8 @@
-"""How a classifier ends: where it averages over positions, and the linear layer that reads the average.
+"""Ending of a classifier: the average over positions, and the linear layer that reads it.
 
 Both are linear and so commute: the linear layer applied at every position of the last feature map gives patch logits
 whose mean is exactly what the classifier returns. A classifier is recorded as a graph of its steps, in which pooling
-shows whether it is a layer, a function or a mean, and in which the steps that give the patch logits can be added.
+is found whether it is a layer, a function or a mean, and to which the steps that give the patch logits are added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ADAPTIVE = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d)
 WINDOWED = (F.avg_pool1d, F.avg_pool2d)
 MEANS = (torch.mean, torch.Tensor.mean, "mean")
 CHANNELS_FIRST = ({2}, {-1}, {2, 3}, {-2, -1})  # axes of (B, C, T) and (B, C, H, W) that a mean goes over
-CHANNELS_LAST = ({1}, {-2}, {1, 2}, {-3, -2})  # the same of (B, T, C) and (B, H, W, C)
+CHANNELS_LAST = ({1}, {-2}, {1, 2}, {-3, -2})  # axes of (B, T, C) and (B, H, W, C) that a mean goes over
 PASSING_LAYERS = (nn.Flatten, nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, Dropout)
 PASSING = (torch.flatten, torch.squeeze, torch.reshape, F.dropout)
 PASSING_METHODS = ("flatten", "squeeze", "view", "reshape", "contiguous", "permute")
@@ -35,15 +35,15 @@ Step = Callable[[nn.Module, fx.Node], bool]
 
 @dataclass(frozen=True)
 class Ending:
-    """The last steps of a recorded classifier."""
+    """Last steps of a recorded classifier."""
 
-    features: fx.Node  # what is averaged, channels on `axis`
+    features: fx.Node  # feature map that is averaged, with its channels on `axis`
     axis: int  # 1 or -1
-    head: fx.Node | None  # reads the average; None where scores are averaged and nothing follows
+    head: fx.Node | None  # linear step that reads the average; None if scores are averaged and nothing follows
 
 
 class Value(fx.Proxy):
-    """A value in a recording; `x += y` is recorded as it stands, where torch would make a new tensor of it."""
+    """Value in a recorded graph; `x += y` is recorded as such, where torch.fx alone would record `x = x + y`."""
 
     def __iadd__(self, other: Any) -> Any:
         return self.tracer.create_proxy("call_function", operator.iadd, (self, other), {})
@@ -53,7 +53,7 @@ class Value(fx.Proxy):
 
 
 class Recorder(fx.Tracer):
-    """Records the steps of a network; our dropouts are single steps, since what they do depends on their generator."""
+    """Records the steps of a network; each of our dropouts is one step, since its work depends on its generator."""
 
     def proxy(self, node: fx.Node) -> Value:
         return Value(node, self)
@@ -63,7 +63,7 @@ class Recorder(fx.Tracer):
 
 
 def find_ending(net: nn.Module, graph: fx.Graph, *, head: str | None = None) -> Ending:
-    """The end of a graph of `net`; `head` names the layer that gives the scores where it is not the last one."""
+    """Find the ending in a graph of `net`; `head` names the layer that gives the scores if it is not the last one."""
     last = graph.output_node().args[0]
     if not isinstance(last, fx.Node):
         raise InvalidInput(f"it returns a {type(last).__name__}, not logits (B, K)", hint=INSTEAD)
@@ -86,7 +86,7 @@ def find_ending(net: nn.Module, graph: fx.Graph, *, head: str | None = None) -> 
 
 
 def add_patches(net: nn.Module, graph: fx.Graph, ending: Ending) -> fx.Node:
-    """Steps that give the patch logits (B, K, *grid), added to the end of a graph of `net`."""
+    """Add steps that give the patch logits (B, K, *grid) to the end of a graph of `net`; return the last one."""
     features, axis, head = ending.features, ending.axis, ending.head
     with graph.inserting_before(graph.output_node()):
         if head is not None and is_convolution(net, head):
@@ -99,17 +99,17 @@ def add_patches(net: nn.Module, graph: fx.Graph, ending: Ending) -> fx.Node:
 
 
 def at_positions(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A linear layer at every position: (B, C, *grid) -> (B, K, *grid).
+    """Apply a linear layer at every position: (B, C, *grid) -> (B, K, *grid).
 
-    A convolution of single positions takes half the time of the product of matrices on a CPU, and leaves the patches
-    of a class side by side, where their spread takes a sixth of the time.
+    A 1x1 convolution takes half the time of a matrix product on a CPU, and leaves the patches of a class side by side
+    in memory, where their spread takes a sixth of the time.
     """
     convolve = F.conv1d if features.ndim == 3 else F.conv2d
     return convolve(features, weight.view(*weight.shape, *[1] * (features.ndim - 2)), bias)
 
 
 def weights(net: nn.Module, graph: fx.Graph, head: fx.Node) -> list[Any]:
-    """The weight and the bias of a linear step."""
+    """Weight and, if there is one, bias of a linear step, as nodes of the graph."""
     layer = layer_of(net, head)
     if layer is None:
         return [*head.args[1:], *(head.kwargs[name] for name in ("weight", "bias") if name in head.kwargs)]
@@ -118,7 +118,7 @@ def weights(net: nn.Module, graph: fx.Graph, head: fx.Node) -> list[Any]:
 
 
 def repeated(graph: fx.Graph, step: fx.Node, x: fx.Node) -> fx.Node:
-    """The same step once more, on another input."""
+    """Copy of a step that works on `x` instead of its input."""
 
     def swapped(arguments: Any) -> Any:
         return fx.node.map_arg(arguments, lambda node: x if node is source(step) else node)
@@ -141,9 +141,9 @@ def check_commutes(patches: Tensor, answer: Tensor) -> None:
 
 
 def channel_axis(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
-    """Where the channels lie in what a function averages over all positions, 1 or -1; None if it does something else.
+    """Channel axis, 1 or -1, of a tensor that a function averages over all positions; None if it does not.
 
-    Whether the windows of an average pooling cover all positions, the numbers will tell.
+    Whether the windows of an average pooling cover all positions is left to `check_commutes`.
     """
     if function in WINDOWED:
         return 1
@@ -161,7 +161,7 @@ def is_single(size: Any) -> bool:
 
 
 def averaged_axis(net: nn.Module, step: fx.Node) -> int | None:
-    """The same of a step."""
+    """Channel axis, 1 or -1, of a tensor that this fx node averages over all positions; None if it does not."""
     layer = layer_of(net, step)
     if isinstance(layer, nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d):
         return 1 if is_single(layer.output_size) else None
@@ -175,19 +175,19 @@ def layer_of(net: nn.Module, step: fx.Node) -> nn.Module | None:
 
 
 def source(step: fx.Node) -> fx.Node:
-    """The step whose result this one works on."""
+    """Step whose result this one works on."""
     return step.all_input_nodes[0]
 
 
 def walk_back(net: nn.Module, step: fx.Node, over: Step) -> fx.Node:
-    """The nearest step before or at this one that is not passed over."""
+    """Go back from a step, itself included, to the nearest one for which `over` is false."""
     while over(net, step):
         step = source(step)
     return step
 
 
 def passes(net: nn.Module, step: fx.Node) -> bool:
-    """Whether a step hands features on as they are, in evaluation mode."""
+    """Whether a step leaves the values of its input unchanged in evaluation mode."""
     return isinstance(layer_of(net, step), PASSING_LAYERS) or step.target in (*PASSING, *PASSING_METHODS)
 
 
@@ -201,7 +201,7 @@ def is_head(net: nn.Module, step: fx.Node) -> bool:
 
 
 def is_convolution(net: nn.Module, step: fx.Node) -> bool:
-    """Whether a step is a convolution of single positions."""
+    """Whether a step is a convolution of kernel 1 and stride 1 without padding."""
     layer = layer_of(net, step)
     if not isinstance(layer, nn.Conv1d | nn.Conv2d):
         return False
@@ -209,7 +209,7 @@ def is_convolution(net: nn.Module, step: fx.Node) -> bool:
 
 
 def called(graph: fx.Graph, name: str) -> fx.Node:
-    """The last step that uses a layer, itself or by its weight."""
+    """Last step that uses the layer `name`, by calling it or by reading its weight."""
     steps: Iterable[fx.Node] = reversed(graph.nodes)
     for step in steps:
         weights = [node.target for node in step.all_input_nodes if node.op == "get_attr"]
@@ -219,7 +219,7 @@ def called(graph: fx.Graph, name: str) -> fx.Node:
 
 
 def reason(net: nn.Module, step: fx.Node) -> str:
-    """Why what the head reads is no average."""
+    """Explanation, for an error, of why the head does not read an average over all positions."""
     if pools(net, step):
         return "its average pooling leaves several positions"
     before = walk_back(net, step, lambda net, one: bool(one.all_input_nodes) and not pools(net, one))

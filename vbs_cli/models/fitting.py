@@ -1,4 +1,4 @@
-"""The network that fits inputs of a given shape, for data that nobody has a protocol for."""
+"""Choice of an architecture by the shape of the inputs, for data without a protocol."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from torch import nn
 
 from vbs_cli.models.base import FITTING, MODELS
 
-LONG = 6_000  # samples from which the speech network's longer strides leave enough patches
+LONG = 6_000  # samples; from this length on the speech network's longer strides leave enough patches
 
 
 def fitting_name(shape: tuple[int, ...]) -> str:
-    """Images take the network in network, signals the signal network with the strides for their length."""
+    """Name of the architecture for this shape: network in network for images, a signal network by length otherwise."""
     if len(shape) == 3:
         return "nin"
     return "conv1d-speech" if shape[-1] >= LONG else "conv1d-radio"

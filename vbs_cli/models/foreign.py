@@ -1,7 +1,7 @@
-"""Classifiers that were trained elsewhere, as networks of patches: `torchvision:resnet50` or `my_module:build`.
+"""Classifiers that were trained elsewhere, as networks of patch logits: `torchvision:resnet50`, `my_module:build`.
 
-Their weights keep their names. Inputs are pixels in [0, 1] or samples in [-1, 1]; a network that wants them otherwise
-has to do that itself, as its first step.
+Their weights keep their names. Inputs are pixels in [0, 1] or samples in [-1, 1]; a network that expects another range
+has to convert them itself, in its first step.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from vbs_cli.registry import unknown
 from vbs_cli.seeding import generator
 
 TORCHVISION = "torchvision"
-NESTED = ("state_dict", "model")  # where training scripts put the weights, beside other things
-WRAPPED = "module."  # before the names of weights that DataParallel has saved
+NESTED = ("state_dict", "model")  # keys under which training scripts save the weights, next to other things
+WRAPPED = "module."  # prefix that DataParallel puts before the names of weights
 
 
 def foreign(name: str, *, shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Patch logits by a classifier that somebody else has written: (B, C, *size) -> (B, K, *grid)."""
+    """Build a classifier from elsewhere as a network of patch logits: (B, C, *size) -> (B, K, *grid)."""
     origin, _, function = name.partition(COLON)
     net = of_torchvision(function, classes) if origin == TORCHVISION else built(origin, function)
     replace_dropouts(net, 0.0)
     try:
         graph = Recorder().trace(net)
-    except Exception as error:  # whatever Python code does with a value that is not there yet
+    except Exception as error:  # whatever the network's own code raises when it gets a value that has no data yet
         why = f"{name} cannot be recorded: {' '.join(str(error).split())[:120]}"
         raise InvalidInput(why, hint="wrap(net) from Python takes such networks") from None
     model = ended_in_patches(fx.GraphModule(net, graph, class_name=type(net).__name__), name)
@@ -48,13 +48,16 @@ def foreign(name: str, *, shape: tuple[int, ...], classes: int) -> nn.Module:
 
 @torch.no_grad()
 def check_answers(model: nn.Module, net: nn.Module, name: str, *, shape: tuple[int, ...], classes: int) -> None:
-    """Compare both on inputs of the data's shape: what commutes does so whatever the weights are."""
+    """Refuse a model whose mean patch logits differ from the output of `net`, on random inputs of the data's shape.
+
+    That pooling and the linear layer commute does not depend on the weights, so any will do.
+    """
     x = torch.rand(2, *shape, generator=generator("foreign", "probe"))
     try:
         patches, answer = model.eval()(x), net.eval()(x)
     except RuntimeError as error:
         why = f"{name} cannot take inputs of {spelled(shape)}: {' '.join(str(error).split())[:120]}"
-        raise InvalidInput(why, hint="prepare the data as it wants them (vbs download --size, --crop)") from None
+        raise InvalidInput(why, hint="prepare data that it can take (vbs download --size, --crop)") from None
     if answer.shape != (2, classes):
         told = spelled(tuple(answer.shape[1:]))
         raise InvalidInput(f"{name} answers with {told} numbers, the data have {classes} classes")
@@ -62,7 +65,7 @@ def check_answers(model: nn.Module, net: nn.Module, name: str, *, shape: tuple[i
 
 
 def of_torchvision(name: str, classes: int) -> nn.Module:
-    from torchvision import models  # takes seconds
+    from torchvision import models  # here, as it takes seconds
 
     names = models.list_models(module=models)
     if name not in names:
@@ -72,7 +75,7 @@ def of_torchvision(name: str, classes: int) -> nn.Module:
 
 
 def built(module: str, function: str) -> nn.Module:
-    """What a function of the user's own returns; its module is looked for in the working directory too."""
+    """Build a network by a function of the user's; its module is also looked for in the working directory."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -88,16 +91,16 @@ def built(module: str, function: str) -> nn.Module:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by name. A pickle is read only as far as it is made of tensors alone."""
+    """Tensors of a file by name. A pickle that holds more than tensors is refused, as reading it could run code."""
     if not path.is_file():
         raise MissingArtifact(f"there is no {path}", hint="give the file of the network's weights")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of pickles that are refused anyway
+        with warnings.catch_warnings(action="ignore"):  # about pickles, which are refused anyway
             safe = path.suffix == ".safetensors"
             found: Any = load_file(path) if safe else torch.load(path, "cpu", weights_only=True)
     except SafetensorError as error:
         raise InvalidInput(f"{path} cannot be read: {error}", hint="save the state_dict again") from None
-    except Exception:  # UnpicklingError where it would run code, and whatever a broken file leads to
+    except Exception:  # UnpicklingError if it would run code, or whatever a broken file raises
         hint = "save net.state_dict() with safetensors, or with torch.save"
         raise InvalidInput(f"{path} holds more than tensors, or is broken; it was not run", hint=hint) from None
     for name in NESTED:
@@ -109,7 +112,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, path: Path, name: str) -> None:
-    """Put weights into a network, or tell which do not match."""
+    """Load weights into a network, or refuse them with an error that gives examples of those that do not match."""
     own = model.state_dict()
     missing, more = [key for key in own if key not in weights], [key for key in weights if key not in own]
     other = [key for key in own if key in weights and own[key].shape != weights[key].shape]
@@ -119,6 +122,6 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, path: Path,
             for keys, what in ((missing, "missing"), (more, "unknown"), (other, "of another shape"))
             if keys
         ]
-        hint = "the classes of the data must be as many as those of the network" if other else "is it this network's?"
+        hint = "data and network must have equally many classes" if other else "give a file of this network's weights"
         raise InvalidInput(f"the weights of {path} do not match {name}: {'; '.join(told)}", hint=hint)
     model.load_state_dict(weights)

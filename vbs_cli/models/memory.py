@@ -1,19 +1,19 @@
-"""How images lie in memory: channels last, which convolutions on CPUs and GPUs work on fastest."""
+"""Memory layout of images: channels last, on which convolutions on CPUs and GPUs are fastest."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-IMAGES = 4  # dimensions of a batch of images
+IMAGES = 4  # axes of a batch of images
 
 
 def arranged(model: nn.Module, device: torch.device | str = "cpu") -> nn.Module:
-    """The same network on a device, the weights of its convolutions over images with their channels last."""
+    """Move a network to a device, with the weights of its convolutions over images stored channels last."""
     return model.to(device).to(memory_format=torch.channels_last)
 
 
 def placed(x: Tensor, device: torch.device | str = "cpu") -> Tensor:
-    """The same inputs on a device, images with their channels last."""
+    """Move inputs to a device, with images stored channels last."""
     layout = torch.channels_last if x.dim() == IMAGES else torch.preserve_format
     return x.to(device, non_blocking=True, memory_format=layout)

@@ -1,7 +1,7 @@
 """Network in network for images: three blocks of a convolution and two of 1x1, then average pooling.
 
-Channels are those of the paper's appendix A at width 192. The network has no normalisation: from torch's own initial
-weights it can stay at chance, from He's it trains.
+Channels are those of the paper's appendix A at width 192. The network has no normalisation: with torch's own initial
+weights it can stay at chance, with He's it trains.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ BLOCKS = ((5, (192, 160, 96)), (5, (192, 192, 192)), (3, (192, 192)))  # kernel 
 
 @MODELS.register("nin")
 def network_in_network(*, shape: tuple[int, ...], classes: int, width: int, dropout: float) -> nn.Sequential:
-    """Patch logits of an image: (B, C, H, W) -> (B, K, H / 4, W / 4).
+    """Build a network for patch logits of images: (B, C, H, W) -> (B, K, H / 4, W / 4).
 
-    The conventional network drops out half of each pooled map; the MC-dropout variant, after every ReLU instead.
+    The conventional network drops half of each pooled map; the MC-dropout variant has dropout after every ReLU instead.
     """
     layers: list[nn.Module] = []
     channels = shape[0]

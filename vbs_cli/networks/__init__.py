@@ -1,4 +1,4 @@
-"""What is trained: how a network is built, the loss that it learns by, how training goes. One file is one network."""
+"""Networks that are trained: how each is built, its loss, and the training loop. One file is one network."""
 
 from vbs_cli.networks.base import NETWORKS, Network
 from vbs_cli.registry import load_submodules

@@ -1,4 +1,4 @@
-"""What a network is: all that decides its weights beside data, seed and schedule."""
+"""Base class of networks: all that decides the weights besides data, seed and schedule."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Network:
-    """How a classifier is built and trained; the defaults are those of a conventional one.
+    """Kind of classifier: how it is built and trained. The defaults are those of the conventional one.
 
-    Fields of a subclass are settings of its own. A field that has the name of a setting of the run takes its value
-    from there, any other is set by `--option NETWORK.FIELD=VALUE`; all of them are part of the weights' recipe.
+    Fields of a subclass are its own settings. A field that has the name of a setting of the run takes its value from
+    there, any other is set by `--option NETWORK.FIELD=VALUE`; all of them are part of the weights' recipe.
     """
 
-    artifacts: ClassVar[tuple[str, ...]] = ()  # names of the further files of tensors that `finish` leaves
+    artifacts: ClassVar[tuple[str, ...]] = ()  # names of the further files of tensors that `finish` makes
 
     def build(self, model: str, *, shape: tuple[int, ...], classes: int, width: int) -> nn.Module:
         """Untrained network of patch logits with an architecture of MODELS: (B, C, *size) -> (B, K, *grid)."""
@@ -36,11 +36,11 @@ class Network:
         return nn.functional.cross_entropy(logits, labels)
 
     def after_epoch(self, model: nn.Module, memory: Tensors, *, epoch: int) -> Tensors:
-        """What to remember across epochs, by name; checkpoints keep it, so that a stopped training goes on."""
+        """Tensors to keep across epochs, by name; checkpoints store them, so that a stopped training can be resumed."""
         return memory
 
     def finish(
         self, model: nn.Module, memory: Tensors, data: Split, *, seed: int, device: torch.device | str
     ) -> Mapping[str, Tensors]:
-        """Tensors of each of `artifacts` once training is over; `data` are the training inputs."""
+        """Make the tensors of each of `artifacts` after training; `data` is the training split."""
         return {}

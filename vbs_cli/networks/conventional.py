@@ -1,4 +1,4 @@
-"""The classifier that everybody trains: cross entropy on the pooled patch logits."""
+"""Conventional classifier, trained by cross entropy on the pooled patch logits."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from vbs_cli.networks.base import NETWORKS, Network
 @NETWORKS.register("conventional")
 @dataclass(frozen=True)
 class Conventional(Network):
-    """A network without dropout, whose patches are the sub-predictions."""
+    """Conventional network, without dropout at test time; its patches are the sub-predictions."""

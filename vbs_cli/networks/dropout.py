@@ -1,4 +1,4 @@
-"""The classifier that MC-dropout needs: a dropout after every activation, in training and at test time."""
+"""Classifier for MC-dropout: dropout after every activation, in training and at test time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vbs_cli.networks.base import NETWORKS, Network
 @NETWORKS.register("dropout")
 @dataclass(frozen=True)
 class DropoutNetwork(Network):
-    """The conventional network with a dropout after every activation."""
+    """Network with dropout after every activation."""
 
     dropout: float = 0.5
 

@@ -1,4 +1,4 @@
-"""Training one network, epoch by epoch, so that a stopped training goes on and ends with the same bits."""
+"""Training of one network, epoch by epoch; one that is resumed ends with the same bits as one that ran through."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vbs_cli.networks.base import Network, Tensors
 from vbs_cli.networks.conventional import Conventional
 from vbs_cli.seeding import generator, seed_of
 
-LOOK = 20  # steps between two looks at the loss; on a GPU every look waits for it
-AHEAD = 3  # batches that are loaded while a GPU works
+LOOK = 20  # steps between two readings of the loss, each of which waits for the GPU
+AHEAD = 3  # batches that are loaded in advance while a GPU works
 CONVENTIONAL = Conventional()
 
 
@@ -35,19 +35,19 @@ class Epoch:
     val_loss: float
     val_accuracy: float
     seconds: float
-    waited: float = 0.0  # of these, for the data of the next step
+    waited: float = 0.0  # part of `seconds` spent waiting for data
     speed: float = 0.0  # training examples per second
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """All that the next epoch depends on. Random numbers are named by seed and epoch, so they need no state."""
+    """State that the next epoch depends on. Random numbers follow from seed and epoch, so they need no state."""
 
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]  # "<parameter>.<quantity>"
     best: dict[str, Tensor]  # the weights of the epoch with the lowest validation loss, the first of equals
     history: tuple[Epoch, ...]
-    memory: Tensors = field(default_factory=dict)  # what the network itself keeps across epochs
+    memory: Tensors = field(default_factory=dict)  # what `Network.after_epoch` keeps across epochs
 
     @property
     def epoch(self) -> int:
@@ -56,18 +56,18 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Optimiser settings and the number of epochs: what decides the weights beside network, data and seed."""
+    """Optimiser settings and the number of epochs: all that decides the weights besides network, data and seed."""
 
     epochs: int
     batch: int
     lr: float
     weight_decay: float = 0.0
     patience: int = 0  # epochs without a better validation loss after which to stop; 0 never stops early
-    precision: str = "float32"  # or bfloat16, where the network's arithmetic is mixed
+    precision: str = "float32"  # or bfloat16, for arithmetic of mixed precision
     compile: bool = False
 
     def is_over(self, history: Sequence[Epoch]) -> bool:
-        """Whether all epochs are done, or nothing has become better for too long."""
+        """Whether all epochs are done, or the validation loss has not fallen for `patience` epochs."""
         if not history:
             return self.epochs == 0
         stuck = self.patience > 0 and len(history) - best_epoch(history) >= self.patience
@@ -76,7 +76,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a training looks like in the midst of an epoch."""
+    """Progress of a training within an epoch."""
 
     epoch: int
     loss: float  # mean of the epoch so far
@@ -85,12 +85,12 @@ class Sight:
 
 
 def best_epoch(history: Sequence[Epoch]) -> int:
-    """The one with the lowest validation loss, the first of equals."""
+    """Number of the epoch with the lowest validation loss, the first of equals."""
     return min(history, key=lambda epoch: epoch.val_loss).epoch
 
 
 def initialised(build: Callable[[], nn.Module], *, seed: int, name: str) -> nn.Module:
-    """Build a network whose first weights depend on seed and name alone; the global random state stays as it was."""
+    """Build a network whose initial weights depend on seed and name alone; the global random state is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of("weights", seed, name))
         return build()
@@ -112,8 +112,8 @@ def train(
 ) -> Iterator[Checkpoint]:
     """Train with Adam on the network's loss of the pooled patch logits, yielding a checkpoint after every epoch.
 
-    Random numbers follow from the seed and the `name` of the network. `advance` hears of every batch, `watch` now and
-    then how the epoch goes.
+    Random numbers follow from the seed and the `name` of the network. `advance` is called with the size of every
+    batch, `watch` every LOOK batches with the progress of the epoch.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -136,7 +136,7 @@ def train(
         order = torch.randperm(len(data), generator=generator("order", seed, name, epoch))
         drawn = data.redrawn(generator("crop", seed, name, epoch))
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed_of("global", seed, name, epoch))  # for layers that draw numbers of their own
+            torch.manual_seed(seed_of("global", seed, name, epoch))  # for layers that draw from the global generator
             batches = torch.split(order, schedule.batch)
             loss, accuracy, waited = one_epoch(stepper, drawn, batches, epoch=epoch, advance=advance, watch=watch)
         speed = len(data) / (time.monotonic() - started)
@@ -151,14 +151,14 @@ def train(
 
 
 def compiled(model: nn.Module) -> nn.Module:
-    """The network as torch.compile makes it, with the same parameters."""
+    """Compile a network, all but its dropouts, with torch.compile; the parameters are shared."""
     leave_uncompiled(model)
     return torch.compile(model)  # type: ignore[return-value]
 
 
 @dataclass
 class Stepper:
-    """One step of the optimiser after another."""
+    """Network and optimiser, with the function that takes one training step."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -167,7 +167,7 @@ class Stepper:
     network: Network = CONVENTIONAL
 
     def step(self, x: Tensor, y: Tensor, *, epoch: int = 1) -> tuple[Tensor, Tensor]:
-        """Take one step; returns the loss and the number of right answers before it: (B, C, *size), (B,) -> (), ()."""
+        """Take one step; return the loss and the number of right answers before it: (B, C, *size), (B,) -> (), ()."""
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             logits = pool(self.model(x)).float()
         loss = self.network.loss(logits, y, epoch=epoch)
@@ -186,7 +186,7 @@ def one_epoch(
     advance: Callable[[int], None],
     watch: Callable[[Sight], None],
 ) -> tuple[float, float, float]:
-    """Mean loss and accuracy over the epoch, as they were when each batch was seen, and the time waited for data."""
+    """Train for one epoch; return mean loss and accuracy, both before each step, and seconds waited for data."""
     stepper.model.train()
     total = torch.zeros(3, dtype=torch.float64)  # loss, right answers, examples
     unseen: list[tuple[Tensor, Tensor, int]] = []
@@ -206,7 +206,7 @@ def one_epoch(
 
 
 def summed(batches: Sequence[tuple[Tensor, Tensor, int]]) -> Tensor:
-    """Loss, right answers and examples of some batches, added up; a loss that is no number is an error."""
+    """Sums of loss, right answers and examples over batches, (3,); a loss that is not finite is an error."""
     losses = torch.stack([loss for loss, *_ in batches]).cpu().double()
     right = torch.stack([right for _, right, _ in batches]).sum().cpu().double()
     wrong = losses[~losses.isfinite()]
@@ -217,7 +217,7 @@ def summed(batches: Sequence[tuple[Tensor, Tensor, int]]) -> Tensor:
 
 
 def loaded(data: Split, batches: Sequence[Tensor], device: torch.device | str) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches on a device. While a GPU works the next ones are made ready; on a CPU that would gain nothing."""
+    """Batches on a device. The next ones are loaded while a GPU works; on a CPU that would gain nothing."""
     device = torch.device(device)
 
     def load(index: Tensor) -> tuple[Tensor, Tensor]:
@@ -247,7 +247,7 @@ def adam(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Opt
 def validate(
     model: nn.Module, val: Split, network: Network = CONVENTIONAL, *, epoch: int = 1, device: torch.device | str
 ) -> tuple[float, float]:
-    """Loss and accuracy on a split, dropout off."""
+    """Loss and accuracy on a split, with dropout off."""
     model.eval()
     scores = torch.cat([pool(model(placed(x, device))).cpu() for _, x in val.blocks()])
     loss = network.loss(scores.double(), val.y, epoch=epoch)
@@ -259,7 +259,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimiser's state by the names of the parameters."""
+    """Tensors of the optimiser's state, by "<parameter>.<quantity>"."""
     return {
         f"{name}.{quantity}": value.detach().cpu().clone()
         for name, parameter in model.named_parameters()
@@ -268,7 +268,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Restore what `optimizer_tensors` gave; moments lie in memory as their parameters do, as the fused step needs."""
+    """Restore the state from `optimizer_tensors`; moments get their parameters' memory layout for the fused step."""
     for name, parameter in model.named_parameters():
         state = optimizer.state[parameter]
         state["step"] = tensors[f"{name}.step"].to(parameter.device, copy=True)

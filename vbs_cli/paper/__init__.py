@@ -1,1 +1,1 @@
-"""paper"""
+"""The paper's claims, and which of them a run shows."""

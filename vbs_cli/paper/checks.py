@@ -1,6 +1,6 @@
-"""How a run decides each of the paper's claims: one small check per kind of claim, from the tables alone.
+"""Checks of the paper's claims against a run: one function per kind of claim, which reads the tables alone.
 
-A check answers whether the run shows what the claim says, and with which numbers; it raises `NotTested` if the run
+A check returns whether the run shows what the claim says, and the numbers in words; it raises `NotTested` if the run
 lacks what it needs.
 """
 
@@ -37,18 +37,18 @@ CEILING = 0.95  # of log K: an entropy up here cannot rise any more and is not o
 PAR = 0.1  # of MC-dropout's entropy: two methods are on a par if their difference surely is smaller
 MOST = 0.9  # of the levels of the study: one in ten may be an exception
 PATCHES, PATCHES_OFF, PATCHES_FAR = 0.27, 0.013, 0.04  # the paper's mean, its spread, and three times that
-FEW = 10  # predictions in a bin: too few to speak of many
+FEW = 10  # predictions in a bin: fewer are not many
 
 
 def clean_difference(run: Run, *, method: str, sign: int) -> Found:
-    """ECE on clean data lies on the claimed side of the conventional, by an interval that excludes zero."""
+    """Check that ECE on clean data is on the claimed side of conventional's, by an interval that excludes zero."""
     level, found = difference(run, method, "conventional", "ece")
     shown = found.excludes_zero and found.value * sign > 0
     return shown, f"{both(run, method, 'conventional', 'ece', noise='clean', level=level)}{told(found)}"
 
 
 def sharpens(run: Run) -> Found:
-    """The fitted temperature of every seed is below 1."""
+    """Check that the fitted temperature of every seed is below 1."""
     single = [methods.get("temperature", {}) for seed, methods in run.fitted.items() if not seed.startswith("-")]
     values = [float(each["value"]) for each in single if "value" in each and math.isfinite(float(each["value"]))]
     if not values:
@@ -73,7 +73,7 @@ def heads(found: pd.Series[float], sign: int, *, monotone: bool) -> bool:
 
 
 def course(found: pd.Series[float]) -> str:
-    """Where `sigma_bar` starts and ends, and how far it goes clearly beyond both between."""
+    """Sentence on where `sigma_bar` starts and ends, and on an extreme clearly beyond both."""
     start, end, room = found.iloc[0], found.iloc[-1], ROUGH * (found.max() - found.min())
     text = f"mean sigma_bar {start:.2f} without noise and {end:.2f} at level {strongest(found):.2f}"
     if found.min() < min(start, end) - room:
@@ -84,7 +84,7 @@ def course(found: pd.Series[float]) -> str:
 
 
 def proxy_correlation(run: Run, noise: str) -> float:
-    """Of `sigma_bar` with the error rate over the levels; NaN if it was not measured."""
+    """Rank correlation of `sigma_bar` with the error rate over the levels; NaN if it was not measured."""
     rows = rows_of(run.tables.proxy, noise=noise, view="patches", quantity="rank_correlation")
     return math.nan if rows.empty else float(rows["value"].iloc[0])
 
@@ -95,7 +95,7 @@ def accuracy_clause(run: Run, noise: str) -> str:
 
 
 def sigma_heads(run: Run, *, noise: str, sign: int = 1, monotone: bool = False, in_line: bool = False) -> Found:
-    """`sigma_bar` follows the noise; `in_line`: its rank correlation with the error rate is positive too."""
+    """Check that `sigma_bar` follows the noise and, if `in_line`, correlates positively by rank with the error rate."""
     found = curve(run, noise, "vbs", "sigma_bar")
     correlation = proxy_correlation(run, noise)
     if in_line and math.isnan(correlation):
@@ -108,7 +108,7 @@ def sigma_heads(run: Run, *, noise: str, sign: int = 1, monotone: bool = False, 
 
 
 def sigma_dips(run: Run, *, noise: str) -> Found:
-    """`sigma_bar` first falls clearly (ROUGH) below its start, without rising before, and then rises as clearly."""
+    """Check that `sigma_bar` falls clearly (ROUGH) below its start, without rising before, then rises as clearly."""
     found = curve(run, noise, "vbs", "sigma_bar")
     room = ROUGH * (found.max() - found.min())
     start, lowest, end = found.iloc[0], found.min(), found.iloc[-1]
@@ -118,7 +118,7 @@ def sigma_dips(run: Run, *, noise: str) -> Found:
 
 
 def patch_accuracy(run: Run) -> Found:
-    """Near the paper's: no further than three of its standard deviations, or an interval that meets its range."""
+    """Check that patch accuracy is within three of the paper's standard deviations, or its interval meets the range."""
     values = means(run.tables.metrics, noise="clean", method="conventional", metric="patch_accuracy")
     if values.empty:
         raise NotTested("no accuracy of single patches: vbs evaluate")
@@ -134,13 +134,13 @@ def patch_accuracy(run: Run) -> Found:
 
 
 def second_noise(run: Run) -> str:
-    """Besides gaussian: speckle for signals, elastic for images (under affine the paper claims nothing of entropy)."""
+    """Noise besides gaussian: speckle for signals, elastic for images (no claim is about entropy under affine)."""
     return "elastic" if run.dataset == "cifar10" else "speckle"
 
 
 @dataclass(frozen=True)
 class Ending:
-    """An entropy curve over the upper half of the noise."""
+    """Entropy curve of a method, judged over the upper half of the noise."""
 
     method: str
     curve: pd.Series[float]
@@ -148,13 +148,13 @@ class Ending:
 
     @property
     def middle(self) -> float:
-        """The level nearest to half the strongest."""
+        """Level nearest to half the strongest."""
         levels = [float(str(level)) for level in self.curve.index]
         return min(levels, key=lambda level: abs(level - levels[-1] / 2))
 
     @property
     def flat(self) -> bool:
-        """Ends hardly above its value at half the noise, or below it."""
+        """Whether entropy ends hardly above its value at half the noise, or below it."""
         return bool(self.curve.iloc[-1] <= FLAT * self.curve[self.middle])
 
     @property
@@ -172,14 +172,14 @@ def ending(run: Run, noise: str, method: str) -> Ending:
 
 
 def entropies(noise: str, endings: Sequence[Ending]) -> str:
-    """`entropy under gaussian noise from level 0.50 to 1.00: conventional 1.03 to 0.80`."""
+    """Format as `entropy under gaussian noise from level 0.50 to 1.00: conventional 1.03 to 0.80`."""
     first = endings[0]
     span = f"from level {first.middle:.2f} to {strongest(first.curve):.2f}"
     return f"entropy under {noise} noise {span}: {', '.join(map(str, endings))}"
 
 
 def overconfident(run: Run, *, gaussian: bool) -> Found:
-    """Entropy of both methods is flat or falling over the upper half of the noise, and not because it is at log K."""
+    """Check that both methods' entropy is flat or falls over the upper half of the noise while it is below log K."""
     noise = "gaussian" if gaussian else second_noise(run)
     endings = [ending(run, noise, method) for method in ("conventional", "temperature")]
     shown = all(each.flat and not each.full for each in endings)
@@ -187,7 +187,7 @@ def overconfident(run: Run, *, gaussian: bool) -> Found:
 
 
 def keeps_rising(run: Run, *, gaussian: bool) -> Found:
-    """Entropy ends clearly above its value at half the noise and at its maximum, or at log K."""
+    """Check that entropy ends clearly above its value at half the noise and at its maximum, or at log K."""
     noise = "gaussian" if gaussian else second_noise(run)
     found = ending(run, noise, "vbs")
     top = found.curve.max()
@@ -198,7 +198,7 @@ def keeps_rising(run: Run, *, gaussian: bool) -> Found:
 
 
 def beside_dropout(run: Run, *, gaussian: bool) -> Found:
-    """Entropy against MC-dropout's: above, below, or on a par, which needs an interval within PAR of none."""
+    """Compare entropy with MC-dropout's: above, below, or on a par, which needs an interval within PAR of zero."""
     noise = "gaussian" if gaussian else second_noise(run)
     curves = {method: curve(run, noise, method, "entropy") for method in ("vbs", "mc-dropout")}
     level, found = difference(run, "vbs", "mc-dropout", "entropy", noise)
@@ -214,9 +214,9 @@ def beside_dropout(run: Run, *, gaussian: bool) -> Found:
 
 
 def lowest_bin(run: Run) -> Found:
-    """In the lowest bin VBS is right more often than any confidence there says, and more predictions lie there.
+    """Check that in the lowest bin VBS is right more often than any confidence there says, and has more predictions.
 
-    More often by two standard errors, of all seeds together; more predictions than without VBS, and not just a few.
+    More often by two standard errors, of all seeds together; more predictions than without VBS, and FEW at least.
     """
     rows = rows_of(run.tables.reliability, method="vbs")
     if rows.empty:
@@ -239,9 +239,9 @@ NO_STUDY = "no study of ensembles under gaussian noise: vbs noise-sweep --study 
 
 
 def reaches_uniform(run: Run) -> Found:
-    """At the strongest level the VBS ensemble is within a twentieth of log K of uniform, the ensemble a quarter off.
+    """Check that at the strongest level the VBS ensemble is within 5 % of log K of uniform, the deep one 25 % off.
 
-    Relative to log K because 3.5 nats are of 251 classes: 63 % of their log K.
+    Relative to log K, because the paper's 3.5 nats are for 251 classes: 63 % of their log K.
     """
     at = {
         (method, metric): means(run.tables.study, noise="gaussian", method=method, metric=metric)
@@ -258,7 +258,7 @@ def reaches_uniform(run: Run) -> Found:
 
 
 def lower_beyond(run: Run, *, metric: str, level: float) -> Found:
-    """The VBS ensemble's metric is lower, by an interval that excludes zero, at MOST levels beyond this one."""
+    """Check that the metric of the VBS ensemble is lower, by an interval without zero, at MOST levels above `level`."""
     pair = rows_of(run.tables.study_intervals, method="vbs-ensemble", baseline="ensemble")
     rows = rows_of(pair, noise="gaussian", metric=metric)
     rows = rows[rows["level"] > level].dropna(subset=["low", "high"]) if len(rows) else rows
@@ -272,7 +272,7 @@ def lower_beyond(run: Run, *, metric: str, level: float) -> Found:
 
 
 def costs(run: Run, *, method: str, memory: float, flops: float, slack: float) -> Found:
-    """Memory in multiples of conventional up to a factor of `slack` (it differs by device), FLOPs up to a twentieth."""
+    """Check costs relative to conventional: memory up to a factor `slack` (it differs by device), FLOPs up to 5 %."""
     rows = rows_of(run.tables.bench, batch=128)
     if rows.empty:
         raise NotTested("no costs at batch 128: vbs bench --batch 128")

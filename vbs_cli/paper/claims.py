@@ -1,4 +1,4 @@
-"""What the paper claims, and which of it a run shows."""
+"""The paper's claims, and which of them a run shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = ("radio", "librispeech", "cifar10")
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper and what became of it."""
+    """A claim of the paper, whether a run shows it, and the evidence."""
 
     number: str  # parts of a claim have letters: 1a, 1b
     text: str
@@ -29,7 +29,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that the paper says, of which datasets, and what decides it."""
+    """Part of a claim: its text, the datasets that it is about, and the check that decides it."""
 
     number: str
     text: str
@@ -195,13 +195,13 @@ PARTS = (
 
 
 def claims(tables: Tables, *, dataset: str, fitted: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Claim]:
-    """Every claim of the paper in order; `fitted` is parameters by seed ("-1": all seeds together) and method."""
+    """Judge every claim of the paper in order; `fitted` is parameters by seed ("-1": all seeds together) and method."""
     run = Run(tables, dataset, fitted)
     return [judged(part, run) for part in PARTS]
 
 
 def judged(part: Part, run: Run) -> Claim:
-    """One part in this run."""
+    """Judge one part of a claim by a run."""
 
     def became(state: State, evidence: str) -> Claim:
         return Claim(part.number, part.text, state, f"{evidence[:1].upper()}{evidence[1:]}.")

@@ -1,4 +1,4 @@
-"""The numbers of a run that its claims are judged by, read from tables that may be empty, and put in words."""
+"""Numbers of a run that claims are judged by, read from tables that may be empty, and formatted as text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vbs_cli.plots.style import method_style
 
 
 class NotTested(Exception):
-    """What the run lacks to judge a claim, and the command that makes it."""
+    """Error for a claim that cannot be judged: what the run lacks, and the command that makes it."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a claim is judged by."""
+    """Tables, dataset and fitted parameters of a run, by which claims are judged."""
 
     tables: Tables
     dataset: str
@@ -27,7 +27,7 @@ class Run:
 
 
 def rows_of(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
-    """The rows that hold these values; none of a table that lacks a column."""
+    """Rows of a table with these values; none if it lacks a column."""
     if any(column not in table for column in wanted):
         return table.iloc[:0]
     for column, value in wanted.items():
@@ -44,7 +44,7 @@ def spelled(metric: str) -> str:
 
 
 def means(table: pd.DataFrame, **wanted: object) -> pd.Series[float]:
-    """A metric by level, mean over seeds, of the levels that all seeds have."""
+    """Values by level, mean over seeds, at the levels that all seeds have."""
     rows = rows_of(table, **wanted)
     if rows.empty:
         return pd.Series(dtype=float)
@@ -58,7 +58,7 @@ def need(run: Run, method: str) -> None:
 
 
 def curve(run: Run, noise: str, method: str, metric: str) -> pd.Series[float]:
-    """A metric over a sweep from level 0 of at least three levels."""
+    """Metric by level over a sweep of at least three levels from 0 on, or NotTested."""
     command = f"vbs noise-sweep --noise {noise}"
     if rows_of(run.tables.metrics, noise=noise).empty:
         raise NotTested(f"no sweep of {noise} noise: {command}")
@@ -74,7 +74,7 @@ def strongest(found: pd.Series[float]) -> float:
 
 
 def difference(run: Run, method: str, baseline: str, metric: str, noise: str = "clean") -> tuple[float, Interval]:
-    """The paired difference of two methods, and the level that it is of: the strongest that has an interval."""
+    """Strongest level with an interval of the paired difference of two methods, and that interval."""
     for each in (method, baseline):
         need(run, each)
     rows = rows_of(run.tables.intervals, noise=noise, method=method, baseline=baseline, metric=metric)
@@ -89,7 +89,7 @@ def difference(run: Run, method: str, baseline: str, metric: str, noise: str = "
 
 
 def told(found: Interval) -> str:
-    """`difference -0.001 [-0.002, +0.000]`, and what to think of it if it may be none."""
+    """Format as `difference -0.001 [-0.002, +0.000]`, with a remark if it may be zero."""
     text = f"difference {found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
     if found.low == found.high == 0:
         return f"{text}: they are the same"
@@ -97,7 +97,7 @@ def told(found: Interval) -> str:
 
 
 def both(run: Run, method: str, baseline: str, metric: str, *, noise: str, level: float) -> str:
-    """`ECE 0.010 of VBS and 0.011 of conventional`."""
+    """Format the values of two methods as `ECE 0.010 of VBS and 0.011 of conventional, `."""
     at_level = rows_of(run.tables.intervals, noise=noise, level=level, baseline="", metric=metric)
     parts = [
         f"{rows['value'].iloc[0]:.3f} of {label(each)}"

@@ -1,7 +1,7 @@
-"""Tables to figures, and one HTML report. Nothing here opens a run, a model or torch.
+"""Figures from tables. Nothing here opens a run, a network or torch.
 
 A figure is a function `Tables -> Figure` entered by `@drawn` with its name and the tables that it reads; a new file in
-this folder is found by itself.
+this folder is found automatically.
 """
 
 from vbs_cli.plots.base import FIGURES, FORMATS, READS, Tables, save

@@ -1,4 +1,4 @@
-"""What figures read, where they are registered, and how they become bytes."""
+"""Tables that figures read, the registry of figures, and their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vbs_cli.registry import Registry, unknown
 
 @dataclass(frozen=True)
 class Tables:
-    """The tidy tables of one run, each after the columns `dataset` and `source`; empty where it was not made.
+    """Tidy tables of one run, each with these columns after `dataset` and `source`; empty if it was not made.
 
     metrics: seed, method, noise, level, metric, value
     reliability: seed, method, bin, lower, upper, count, accuracy, confidence
@@ -50,7 +50,7 @@ class Tables:
     study_intervals: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def of_methods(self, methods: Sequence[str]) -> Tables:
-        """The same with the rows of these methods alone, in the order that is asked for."""
+        """Tables with the rows of these methods alone, in this order."""
 
         def kept(table: pd.DataFrame) -> pd.DataFrame:
             if "method" not in table or "baseline" in table:
@@ -62,9 +62,9 @@ class Tables:
 
 Drawing = Callable[[Tables], Figure]
 FIGURES: Registry[Drawing] = Registry("figure")
-"""The report shows a figure's docstring: first its title, then, after a blank line, how to read it."""
+"""Figures by name. The report shows their docstrings: first the title, then, after a blank line, how to read it."""
 READS: dict[str, tuple[str, ...]] = {}
-"""The tables that a figure is drawn from, as fields of `Tables`; it is drawn anew when one of them changes."""
+"""Tables that each figure is drawn from, as fields of `Tables`; it is drawn anew when one of them changes."""
 
 
 def drawn(name: str, *reads: str) -> Callable[[Drawing], Drawing]:
@@ -78,7 +78,7 @@ FORMATS: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDa
 
 
 def save(figure: Figure, format: str) -> bytes:
-    """The figure as the bytes of a file, the same bytes every time; `format` is svg, png (160 dpi) or pdf."""
+    """Bytes of a figure's file, the same every time; `format` is svg, png (160 dpi) or pdf."""
     if format not in FORMATS:
         raise unknown("figure format", format, FORMATS)
     settle(figure)
@@ -90,14 +90,14 @@ def save(figure: Figure, format: str) -> bytes:
 
 
 def settle(figure: Figure) -> None:
-    """Lay the figure out once and for all: every further draw would move the panels by a hair."""
+    """Lay out a figure once and for all: every further draw would move the panels slightly."""
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
 
 
 def require(rows: pd.DataFrame, what: str, *, hint: str) -> pd.DataFrame:
-    """`rows` if there are any, of one dataset and source; else the error that names the command to run."""
+    """Return `rows` if there are any, of one dataset and source; else raise an error that names the command to run."""
     if rows.empty:
         raise MissingArtifact(f"no {what} to plot", hint=hint)
     origins = rows[["dataset", "source"]].drop_duplicates()
@@ -109,5 +109,5 @@ def require(rows: pd.DataFrame, what: str, *, hint: str) -> pd.DataFrame:
 
 
 def in_order(column: pd.Series[Any]) -> list[str]:
-    """The different values of a column, in the order of first appearance."""
+    """Different values of a column, in the order of first appearance."""
     return [str(value) for value in column.drop_duplicates()]

@@ -20,14 +20,14 @@ LONGEST_SOURCE = 240  # letters; a longer name is cut so that the figure keeps i
 
 
 def sheet(size: tuple[float, float]) -> Figure:
-    """An empty one of so many inches."""
+    """Empty figure of a size in inches."""
     return Figure(figsize=size, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
 
 
 def panels(
     n_rows: int, n_columns: int, *, size: tuple[float, float], ratios: Sequence[float] | None = None
 ) -> tuple[Figure, list[list[Axes]]]:
-    """An empty sheet with a grid of panels that share the x axis by column and the y axis by row."""
+    """Empty figure with a grid of panels that share the x axis by column and the y axis by row."""
     figure = sheet(size)
     grid = figure.subplots(n_rows, n_columns, sharex="col", sharey="row", squeeze=False, height_ratios=ratios)
     axes: list[list[Axes]] = grid.tolist()
@@ -38,7 +38,7 @@ def panels(
 
 
 def plain(ax: Axes) -> None:
-    """Thin lines, small type, a faint grid behind the data, no box."""
+    """Style a panel: thin lines, small type, a faint grid behind the data, no box."""
     ax.spines[["top", "right"]].set_visible(False)
     for spine in ax.spines.values():
         spine.set(linewidth=0.6, color=FAINT)
@@ -57,12 +57,12 @@ def name_axes(axes: Sequence[Sequence[Axes]], *, x: str, y: Sequence[str]) -> No
 
 
 def title(ax: Axes, text: str) -> None:
-    """A panel's title, taken literally: a `$` in it is a dollar."""
+    """Set a panel's title, taken literally: a `$` in it is a dollar."""
     ax.set_title(text, fontsize=TEXT, color=INK, parse_math=False)
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
-    """A legend over the panels, where it cannot cover data, in as many columns as the sheet is wide."""
+    """Draw a legend above the panels, where it cannot cover data, in as many columns as fit the width."""
     legend = figure.legend(
         handles=list(handles),
         loc="outside upper center",
@@ -79,7 +79,7 @@ def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
 
 
 def columns_that_fit(labels: Sequence[str], width: float) -> int:
-    """The largest number of legend columns, filled downwards, that `width` inches hold."""
+    """Largest number of legend columns, filled downwards, that `width` inches hold."""
     for n_rows in range(1, len(labels) + 1):
         columns = [labels[start : start + n_rows] for start in range(0, len(labels), n_rows)]
         letters = sum(max(len(label) for label in column) for column in columns)
@@ -89,7 +89,7 @@ def columns_that_fit(labels: Sequence[str], width: float) -> int:
 
 
 def footnote(figure: Figure, rows: pd.DataFrame, *notes: str) -> None:
-    """Say under the panels where the data come from, so that simulated never passes for real."""
+    """Say under the panels where the data come from, so that simulated data are never taken for real."""
     source = " ".join(f"data: {rows['dataset'].iloc[0]}, {rows['source'].iloc[0]}".split())
     if len(source) > LONGEST_SOURCE:
         source = source[: LONGEST_SOURCE - 1] + "…"
@@ -101,5 +101,5 @@ def footnote(figure: Figure, rows: pd.DataFrame, *notes: str) -> None:
 
 
 def page_width(n_columns: int) -> float:
-    """One paper column for a single panel, the full width for more."""
+    """Width of a figure in inches: one paper column for a single panel, the full width for more."""
     return COLUMN if n_columns == 1 else PAGE

@@ -1,4 +1,4 @@
-"""What a method costs against what it is worth."""
+"""Figure of the calibration of methods against their cost."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from vbs_cli.report.tables import count_seeds
 BENCH = "vbs bench --batch 128"
 COSTS = {"flops_ratio": "FLOPs, relative to conventional", "latency_ratio": "latency, relative to conventional"}
 TIMES = "\N{MULTIPLICATION SIGN}"
-BIG, SMALLER, SMALLEST = 7.5, 2.5, 3.5  # points: of a marker, how much less each that lies on it takes, and the least
+BIG, SMALLER, SMALLEST = 7.5, 2.5, 3.5  # points: largest marker, how much smaller each marker on it is, and the least
 NEAR = 0.06  # of an axis: closer than this, one marker would hide another
-MARGIN = 1.35  # times the largest ratio, and the smallest by so much, are the ends of an axis
+MARGIN = 1.35  # an axis begins at the smallest ratio over this, and ends at the largest times this
 WIDEST_IN_STEPS = 100.0  # up to this ratio of its ends an axis has ticks at 1, 2 and 5, beyond it at powers of ten
 
 
@@ -30,8 +30,8 @@ WIDEST_IN_STEPS = 100.0  # up to this ratio of its ends an axis has ticks at 1, 
 def cost(tables: Tables) -> Figure:
     """Calibration against cost
 
-    Lower left is better: a small calibration error at little cost. One prediction of the conventional network costs
-    one time its own, the dotted line; a method far to the right pays for its calibration each time it predicts.
+    Lower left is better: a small calibration error at little cost. The dotted line is the cost of a conventional
+    prediction; a method far to the right pays for its calibration each time it predicts.
     """
     metrics = require(tables.metrics, "metrics", hint="vbs evaluate")
     bench = require(tables.bench, "costs", hint=BENCH)
@@ -52,14 +52,14 @@ def cost(tables: Tables) -> Figure:
 
 
 def mean_ece(metrics: pd.DataFrame) -> pd.Series[float]:
-    """By method the ECE, averaged over seeds, levels and noises in turn; only of methods that were under all."""
+    """ECE by method, averaged over seeds, levels and noises in turn; only of methods measured under all of them."""
     of_ece = metrics[metrics["metric"] == "ece"]
     by_level = of_ece.pivot_table(index="method", columns=["noise", "level"], values="value").dropna()
     return by_level.T.groupby(level="noise").mean().mean()
 
 
 def placed(bench: pd.DataFrame, quality: pd.Series[float]) -> pd.DataFrame:
-    """The rows of the bench with a known ECE; `hollow` is the paper's way of what vbs does in another way."""
+    """Rows of the bench with a known ECE; `hollow` marks the paper's variant of a method that vbs runs differently."""
     points = bench[bench["method"].isin(quality.index)]
     twice = points.groupby("method")["variant"].transform("nunique") > 1
     hollow = twice & (points["variant"] == "paper")
@@ -67,7 +67,7 @@ def placed(bench: pd.DataFrame, quality: pd.Series[float]) -> pd.DataFrame:
 
 
 def draw_costs(ax: Axes, every: pd.DataFrame, ratio: str) -> None:
-    """A marker per row; one that lies on those of other methods is smaller than they are, so that all show."""
+    """Draw a marker per row; one that lies on those of other methods is smaller than they are, so that all show."""
     points = apart(every, ratio)
     ax.set_xscale("log")
     ax.margins(y=0.1)
@@ -83,7 +83,7 @@ def draw_costs(ax: Axes, every: pd.DataFrame, ratio: str) -> None:
 
 
 def apart(points: pd.DataFrame, ratio: str) -> pd.DataFrame:
-    """The rows less the hollow markers that would lie on the filled one of their method, as they do in FLOPs."""
+    """Rows without the hollow markers that would lie on the filled one of their method, as they do in FLOPs."""
     x = points[ratio].map(math.log)
     filled = points["method"].map(x[~points["hollow"]].groupby(points["method"]).first())
     return points[~points["hollow"] | ((x - filled).abs() >= NEAR * log_width(x))]
@@ -94,7 +94,7 @@ def log_width(x: pd.Series[float]) -> float:
 
 
 def sample(style: Style, x: list[float] | None = None, y: list[float] | None = None) -> Line2D:
-    """The marker of a method without a line, at a point or for the legend."""
+    """Marker of a method without a line, at a point or for the legend."""
     return Line2D(
         x or [],
         y or [],
@@ -108,7 +108,7 @@ def sample(style: Style, x: list[float] | None = None, y: list[float] | None = N
 
 
 def marker_sizes(points: pd.DataFrame, ratio: str) -> list[float]:
-    """The size of each marker: the more that came before it lie at its place, the smaller."""
+    """Size of each marker: the more earlier ones lie at its place, the smaller."""
     x, y = points[ratio].map(math.log), points["ece"]
     width, height = log_width(x), float(y.max())
     sizes = []
@@ -120,7 +120,7 @@ def marker_sizes(points: pd.DataFrame, ratio: str) -> list[float]:
 
 
 def ratio_axis(ax: Axes, ratios: pd.Series[float]) -> None:
-    """A logarithmic axis around the ratios with plain ticks: one, two, five, ten times."""
+    """Make the x axis logarithmic around the ratios, with plain ticks: one, two, five, ten times."""
     low, high = min(float(ratios.min()), 1.0) / MARGIN, max(float(ratios.max()), 2.0) * MARGIN
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low <= WIDEST_IN_STEPS else (1,)
@@ -131,15 +131,15 @@ def ratio_axis(ax: Axes, ratios: pd.Series[float]) -> None:
 
 
 def ece_note(metrics: pd.DataFrame, noises: list[str]) -> str:
-    """What the ECE is a mean of."""
+    """Note on what the ECE is a mean of."""
     n_seeds = count_seeds(metrics)
     seeds = "one seed" if n_seeds == 1 else f"{n_seeds} seeds"
     return f"ECE: mean over {seeds}{f' and all levels of {listed(noises)} noise' if noises else ', without noise'}"
 
 
 def bench_notes(points: pd.DataFrame) -> list[str]:
-    """How the costs were measured, and what hollow markers are."""
+    """Notes on how the costs were measured, and on what hollow markers are."""
     batches = listed([f"{batch}" for batch in sorted(points["batch"].unique())])
     note = f"costs: of predicting a batch of {batches}"
-    ways = "filled: as vbs runs it; hollow: as the paper ran it, where that is apart"
+    ways = "filled: as vbs runs it; hollow: as the paper ran it, where that differs"
     return [note, ways] if points["hollow"].any() else [note]

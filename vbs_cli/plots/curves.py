@@ -16,27 +16,27 @@ from vbs_cli.registry import listed
 from vbs_cli.report.tables import count_seeds
 
 LEVEL = "noise level λ"
-FEW_LEVELS = 8  # up to here every point of a line gets its marker
+FEW_LEVELS = 8  # up to this many levels every point of a line has its marker
 
 
 def spread(rows: pd.DataFrame, *, x: str, y: str) -> pd.DataFrame:
-    """Over seeds, at each `x`: columns mean, min and max of `y`."""
+    """Mean, min and max of `y` over seeds at each `x`, as columns."""
     return rows.groupby(x)[y].agg(["mean", "min", "max"]).dropna()
 
 
 def seeds_note(rows: pd.DataFrame, shown: str) -> str:
-    """What a line and what surrounds it mean; for a single seed there is nothing to surround it."""
+    """Note on what a line and its surroundings (`shown`) mean; a single seed has a line alone."""
     n_seeds = count_seeds(rows)
     return "one seed" if n_seeds == 1 else f"line: mean over {n_seeds} seeds, {shown}"
 
 
 def band_note(rows: pd.DataFrame) -> str:
-    """The note for lines drawn by `draw_band`."""
+    """Note on what lines drawn by `draw_band` mean."""
     return seeds_note(rows, "band: lowest to highest seed")
 
 
 def draw_line(ax: Axes, curve: pd.Series[float], style: Style, *, every: int | tuple[int, int]) -> None:
-    """One line in its style, with a marker at `every` so many points."""
+    """Draw a line in its style, with a marker at every `every`-th point."""
     ax.plot(
         curve.index,
         curve,
@@ -53,7 +53,7 @@ def draw_line(ax: Axes, curve: pd.Series[float], style: Style, *, every: int | t
 def draw_band(
     ax: Axes, rows: pd.DataFrame, style: Style, *, place: tuple[int, int] = (0, 1), x: str = "level", y: str = "value"
 ) -> None:
-    """Mean of `y` over seeds against `x` as a line, lowest to highest seed as a band.
+    """Draw the mean of `y` over seeds against `x` as a line, lowest to highest seed as a band.
 
     `place` is (i, n) for the i-th of n lines: their markers stand at different `x`, so none hides another.
     """
@@ -63,7 +63,7 @@ def draw_band(
 
 
 def marks(n_levels: int, place: tuple[int, int]) -> tuple[int, int]:
-    """(start, step) of the markers of the i-th of n lines; about six each, and at least one."""
+    """Start and step of the markers of the i-th of n lines; about six each, and at least one."""
     i, n = place
     step = min(max(n, n_levels // 6, 1), max(n_levels, 1))
     return i * step // n, step
@@ -72,7 +72,7 @@ def marks(n_levels: int, place: tuple[int, int]) -> tuple[int, int]:
 def draw_methods(
     ax: Axes, rows: pd.DataFrame, followers: Mapping[str, str], *, x: str = "level", y: str = "value"
 ) -> None:
-    """A line per method; one that follows another is shown by its markers on that line."""
+    """Draw a line per method; one that equals another is shown by its markers on that line."""
     methods = in_order(rows["method"])
     staggered = bool(followers) or rows[x].nunique() > FEW_LEVELS
     for i, method in enumerate(methods):
@@ -84,7 +84,7 @@ def draw_methods(
 
 
 def same_curves(rows: pd.DataFrame, *, x: str = "level", y: str = "value") -> dict[str, str]:
-    """Methods whose values are those of an earlier method everywhere: {follower: leader}."""
+    """Methods whose values equal those of an earlier method everywhere: {follower: leader}."""
     where = list(dict.fromkeys(["noise", "level", "seed", x]))
     wide = rows.pivot_table(index=where, columns="method", values=y)
     followers: dict[str, str] = {}
@@ -98,7 +98,7 @@ def same_curves(rows: pd.DataFrame, *, x: str = "level", y: str = "value") -> di
 
 
 def same_note(quantity: str, followers: Mapping[str, str]) -> list[str]:
-    """One sentence per leader about the lines that lie on its own."""
+    """Notes on lines that lie on another one, a sentence for each leader."""
     notes = []
     for leader in dict.fromkeys(followers.values()):
         names = [method for method, first in followers.items() if first == leader]
@@ -110,7 +110,7 @@ def same_note(quantity: str, followers: Mapping[str, str]) -> list[str]:
 
 
 def level_grid(rows: pd.DataFrame, quantities: Mapping[str, str]) -> Figure:
-    """Rows of quantities ({metric: axis name}), columns of noises, a line per method."""
+    """Figure with a row per quantity ({metric: axis name}), a column per noise and a line per method."""
     noises = in_order(rows["noise"])
     present = {metric: name for metric, name in quantities.items() if (rows["metric"] == metric).any()}
     figure, axes = panels(len(present), len(noises), size=(page_width(len(noises)), 0.8 + 1.5 * len(present)))
@@ -131,8 +131,8 @@ def level_grid(rows: pd.DataFrame, quantities: Mapping[str, str]) -> Figure:
 
 
 def start_at_zero(ax: Axes) -> None:
-    """Let the y axis begin at zero, a hair lower so that markers there stay whole."""
-    # As if zero were among the data: for values close to each other the margin above would shrink to nothing.
+    """Let the y axis begin at zero, or slightly lower, so that markers there stay whole."""
+    # Treat zero as one of the data: for values close to each other the margin above would shrink to nothing.
     ax.update_datalim([(0, 0)], updatex=False)
     ax.autoscale_view(scalex=False)
     top = ax.get_ylim()[1]

@@ -1,4 +1,4 @@
-"""The deep ensemble beside the variance-smoothed one under growing noise."""
+"""Figure of the deep ensemble and the variance-smoothed one under growing noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vbs_cli.plots.style import BLACK, FAINT, MARKER_SIZE, method_style
 STUDY = "vbs noise-sweep --study ensemble"
 QUANTITIES = {"accuracy": "accuracy", "kl_uniform": "KL to uniform (nats)", "ece": "ECE", "brier": "Brier score"}
 TYPICAL = 0.5  # the rank of the example whose distributions are drawn
-THINNEST = 1 / 150  # of a panel's width: a bar takes up so much or more, so that one of hundreds still shows
+THINNEST = 1 / 150  # of a panel's width: least width of a bar, so that one of hundreds still shows
 MARGIN = 0.02  # of a panel's width, between the y axis and the first class
 
 
@@ -46,7 +46,7 @@ def ensemble_study(tables: Tables) -> Figure:
 
 
 def typical(distributions: pd.DataFrame, noise: str) -> pd.DataFrame:
-    """What each method predicts for the example of median entropy at the strongest level of a noise."""
+    """Predictions of each method for the example of median entropy at the strongest level of a noise."""
     rows = require(distributions, "predicted distributions", hint=STUDY)
     rows = rows[(rows["noise"] == noise) & (rows["rank"] == TYPICAL)]
     strongest = float(rows["level"].max())
@@ -54,8 +54,8 @@ def typical(distributions: pd.DataFrame, noise: str) -> pd.DataFrame:
 
 
 def draw_quantities(axes: Sequence[Axes], rows: pd.DataFrame, level: str) -> list[str]:
-    """A panel per quantity with a line per method; what there is to say about the lines."""
-    # An ensemble is made from all seeds together; a band is there to be explained only where it has seeds of its own.
+    """Draw a panel per quantity with a line per method; return notes on the lines."""
+    # An ensemble is made from all seeds together; there is a band to explain only if rows have seeds of their own.
     notes = [band_note(rows)] if (rows["seed"] >= 0).any() else []
     for ax, (metric, name) in zip(axes, QUANTITIES.items(), strict=True):
         of_metric = rows[rows["metric"] == metric]
@@ -68,7 +68,7 @@ def draw_quantities(axes: Sequence[Axes], rows: pd.DataFrame, level: str) -> lis
 
 
 def draw_distributions(axes: Sequence[Axes], rows: pd.DataFrame) -> None:
-    """A panel per method on one y axis: all classes, the true one marked, beside the uniform distribution."""
+    """Draw a panel per method on one y axis: all classes, the true one marked, and the uniform distribution."""
     axes[1].sharey(axes[0])
     axes[1].tick_params(labelleft=False)
     for ax, method in zip(axes, in_order(rows["method"]), strict=True):
@@ -78,7 +78,7 @@ def draw_distributions(axes: Sequence[Axes], rows: pd.DataFrame) -> None:
 
 
 def draw_distribution(ax: Axes, rows: pd.DataFrame, method: str) -> None:
-    """One predicted distribution, a row per class."""
+    """Draw one predicted distribution, given as a row per class."""
     n_classes = len(rows)
     style = method_style(method)
     true = rows[rows["class"] == rows["label"]]
@@ -94,11 +94,11 @@ def draw_distribution(ax: Axes, rows: pd.DataFrame, method: str) -> None:
 
 
 def true_class(x: Sequence[float] = (), y: Sequence[float] = ()) -> Line2D:
-    """A triangle that points at the true class, so that it is found in grey print and however thin its bar is."""
+    """Triangle that points at the true class, so that it is found in grey print and however thin its bar is."""
     marker = MarkerStyle(CARETDOWN)
     return Line2D(x, y, color=BLACK, marker=marker, ms=MARKER_SIZE + 1, ls="none", zorder=3, label="true class")
 
 
 def uniform(x: Sequence[float] = (), y: Sequence[float] = ()) -> Line2D:
-    """The line of a prediction that knows nothing."""
+    """Line at the uniform distribution, a prediction that knows nothing."""
     return Line2D(x, y, color=FAINT, lw=0.8, ls=":", zorder=2.5, label="uniform (1/K)")

@@ -1,4 +1,4 @@
-"""What the noises do to one input of the test split."""
+"""Figure of what the noises do to one input of the test split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vbs_cli.plots.style import BLUE, GREEN, INK, LINE_WIDTH, ORANGE
 Input = NDArray[np.float64]  # (C, L) or (C, H, W)
 
 MOST_LEVELS = 5
-COLORS = (BLUE, ORANGE, GREEN)  # of the channels that are drawn, far apart in grey print too
+COLORS = (BLUE, ORANGE, GREEN)  # of the channels that are drawn, distinct in grey print too
 FIRST = 200  # samples of a signal of several channels: with more of them the lines hide each other
 POINTS = 240  # of a line; a longer one is drawn by its envelope, which looks the same at this width
 DOT = 2.0  # square points
@@ -30,7 +30,7 @@ DOT = 2.0  # square points
 
 @dataclass(frozen=True)
 class View:
-    """One way to look at an input, which takes a row of panels per noise."""
+    """One way to draw an input, which takes a row of panels per noise."""
 
     draw: Callable[[Axes, Input], None]
     x: str
@@ -68,7 +68,7 @@ def examples(tables: Tables) -> Figure:
 
 
 def by_place(rows: pd.DataFrame) -> dict[tuple[str, float], Input]:
-    """The arrays of one example by (noise, level)."""
+    """Arrays of one example by (noise, level)."""
     columns = (rows[name] for name in ("noise", "level", "shape", "values"))
     return {
         (str(noise), float(level)): np.asarray(values, dtype=np.float64).reshape([int(n) for n in shape])
@@ -77,7 +77,7 @@ def by_place(rows: pd.DataFrame) -> dict[tuple[str, float], Input]:
 
 
 def views_of(shape: tuple[int, ...]) -> list[View]:
-    """How to look at inputs of this shape: images, waveforms, and for I and Q the constellation too."""
+    """Views of inputs of this shape: images, waveforms, and for I and Q the constellation too."""
     if len(shape) == 3:
         return [View(draw_image, "", "", shape[1] / shape[2])]
     waves = View(draw_waves, "sample", "amplitude", 0.8)
@@ -85,7 +85,7 @@ def views_of(shape: tuple[int, ...]) -> list[View]:
 
 
 def channel_names(shape: tuple[int, ...]) -> Mapping[int, str]:
-    """The channels of a signal that are drawn, by their number; none of an image."""
+    """Names of the channels of a signal that are drawn, by their number; none of an image."""
     if len(shape) == 3:
         return {}
     named = ("I", "Q") if shape[0] == 2 else [f"channel {i + 1}" for i in range(shape[0])]
@@ -98,7 +98,7 @@ def cut(shape: tuple[int, ...]) -> bool:
 
 
 def empty_grid(n_noises: int, n_levels: int, views: Sequence[View]) -> tuple[Figure, list[list[Axes]]]:
-    """Panels without data: the views of the first noise, one row each, then those of the next."""
+    """Figure with empty panels: the views of the first noise, one row each, then those of the next."""
     width = page_width(n_levels)
     heights = [view.height for view in views] * n_noises
     names = 0.8 if views[-1].x else 0.7  # inches for all that is written above and below
@@ -109,7 +109,7 @@ def empty_grid(n_noises: int, n_levels: int, views: Sequence[View]) -> tuple[Fig
 
 
 def draw_view(grid: Sequence[Sequence[Axes]], view: View, inputs: Sequence[Sequence[Input | None]]) -> None:
-    """One view of all inputs, a row per noise, on the same scales; a level that a noise lacks leaves a gap."""
+    """Draw one view of all inputs, a row per noise, on the same scales; a level that a noise lacks leaves a gap."""
     shown = []
     for row, of_noise in zip(grid, inputs, strict=True):
         for ax, values in zip(row, of_noise, strict=True):
@@ -138,7 +138,7 @@ def same_scales(axes: Sequence[Axes]) -> None:
 
 
 def draw_image(ax: Axes, values: Input) -> None:
-    """Colours of three channels, else the first in grey; what noise drove out of [0, 1] looks like the nearest end."""
+    """Draw three channels in colour, else the first in grey; values that noise drove out of [0, 1] are clipped."""
     pixels = np.clip(values, 0, 1)
     picture = pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]
     ax.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
@@ -148,7 +148,7 @@ def draw_image(ax: Axes, values: Input) -> None:
 
 
 def draw_waves(ax: Axes, values: Input) -> None:
-    """Amplitude against the number of the sample, a thin line per channel."""
+    """Draw amplitude against the number of the sample, a thin line per channel."""
     shown = values[:, :FIRST] if cut(values.shape) else values
     for i in channel_names(values.shape):
         ax.plot(*envelope(shown[i]), color=COLORS[i], lw=0.6)
@@ -156,7 +156,7 @@ def draw_waves(ax: Axes, values: Input) -> None:
 
 
 def envelope(signal: Input, points: int = POINTS) -> tuple[Input, Input]:
-    """Sample numbers and values of a line, (L,) -> (P,), (P,), P <= points: of a longer one lows and highs in turn."""
+    """Sample numbers and values of a line, lows and highs in turn if it is long: (L,) -> (P,), (P,), P <= points."""
     if len(signal) <= points:
         return np.arange(len(signal), dtype=np.float64), signal
     starts = np.linspace(0, len(signal), points // 2, endpoint=False).astype(np.int64)
@@ -165,8 +165,8 @@ def envelope(signal: Input, points: int = POINTS) -> tuple[Input, Input]:
 
 
 def draw_constellation(ax: Axes, values: Input) -> None:
-    """Q against I, a dot per sample."""
-    # As pixels: thousands of dots as shapes would make an SVG of megabytes.
+    """Draw Q against I, a dot per sample."""
+    # Drawn as pixels: thousands of dots as shapes would make an SVG of megabytes.
     ax.scatter(values[0], values[1], s=DOT, color=BLUE, alpha=0.3, lw=0, rasterized=True)
     reach = 1.05 * float(np.abs(values).max()) or 1.0
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach))

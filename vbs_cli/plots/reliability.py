@@ -1,4 +1,4 @@
-"""Accuracy against confidence: all methods merged, and one panel per method."""
+"""Figures of accuracy against confidence: all methods in one panel, and one panel per method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILL = 0.8  # of a bin's width that its boxes take up
 
 
 def filled(tables: Tables) -> pd.DataFrame:
-    """Bins that hold at least one example."""
+    """Reliability bins that hold at least one example."""
     rows = tables.reliability
     return require(rows[rows["count"] > 0], "reliability bins", hint="vbs evaluate")
 
@@ -59,7 +59,7 @@ def reliability(tables: Tables) -> Figure:
 
 
 def seeds_of_boxes(rows: pd.DataFrame) -> str:
-    """What a box means."""
+    """Note on what a box means."""
     n_seeds = count_seeds(rows)
     if n_seeds == 1:
         return "one seed: each mark is its accuracy"
@@ -67,24 +67,24 @@ def seeds_of_boxes(rows: pd.DataFrame) -> str:
 
 
 def mean_bins(table: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds per method and bin, of accuracy and confidence over the seeds where it is filled."""
+    """Means over seeds per method and bin; accuracy and confidence only over seeds that fill the bin."""
     columns = ["lower", "upper", "count", "accuracy", "confidence"]
     bins = table.groupby(["method", "bin"])[columns].mean().reset_index()
     return bins[bins["count"] > 0]
 
 
 def diagonal(ends: list[float]) -> Line2D:
-    """The line of perfect calibration."""
+    """Line of perfect calibration."""
     return Line2D(ends, ends, color=FAINT, lw=0.9, ls=(0, (4, 3)), zorder=1.5, label="perfect calibration")
 
 
 def target() -> Line2D:
-    """The legend's sample of the short lines that stand at a method's own mean confidence in a bin."""
+    """Legend entry for the short lines at a method's own mean confidence in a bin."""
     return Line2D([], [], color=TARGET["colors"], lw=TARGET["lw"], label="mean confidence in the bin")
 
 
 def draw_bins(ax: Axes, counts: Axes, rows: pd.DataFrame) -> None:
-    """The stage: limits around the filled bins, every other bin shaded, the diagonal, a strip for counts."""
+    """Draw the background: limits around the filled bins, every other bin shaded, the diagonal, ticks at bin edges."""
     low, high = float(rows["lower"].min()), float(rows["upper"].max())
     edges = sorted({*rows["lower"], *rows["upper"]})
     for _, row in rows[rows["bin"] % 2 == 1].drop_duplicates("bin").iterrows():
@@ -96,7 +96,7 @@ def draw_bins(ax: Axes, counts: Axes, rows: pd.DataFrame) -> None:
 
 
 def log_counts(ax: Axes, counts: pd.Series[float]) -> None:
-    """A logarithmic axis on which the shortest of the bars still shows, with plain numbers."""
+    """Make the y axis logarithmic, with plain numbers, so that the shortest bar still shows."""
     ax.set_yscale("log")
     ax.set_ylim(min(0.5, float(counts.min()) / 2), float(counts.max()) * 2)
     ax.yaxis.set_major_locator(LogLocator(numticks=4))
@@ -106,7 +106,7 @@ def log_counts(ax: Axes, counts: pd.Series[float]) -> None:
 def draw_boxes(
     ax: Axes, values: list[list[float]], place: pd.Series[float], width: pd.Series[float], style: Style
 ) -> None:
-    """A box over the seeds at each place, with the method's marker at the median."""
+    """Draw a box over the seeds at each place, with the method's marker at the median."""
     line = {"color": style.color, "lw": 0.8}
     ax.boxplot(
         values,
@@ -128,7 +128,7 @@ def draw_boxes(
 def draw_counts(
     ax: Axes, counts: pd.Series[float], place: pd.Series[float], width: pd.Series[float], style: Style
 ) -> None:
-    """Bars of the mean number of examples per bin."""
+    """Draw bars of the mean number of examples per bin."""
     ax.bar(place, counts, width=width * 0.9, color=style.color, alpha=0.55, lw=0)
 
 
@@ -166,13 +166,13 @@ def reliability_methods(tables: Tables) -> Figure:
 
 
 def end_column(ax: Axes) -> None:
-    """Give a panel with nothing beneath it the names that the lowest one would carry."""
+    """Give a panel with nothing beneath it the axis name and tick labels of a lowest panel."""
     ax.tick_params(labelbottom=True)
     ax.set_xlabel("confidence", fontsize=TEXT, color=INK)
 
 
 def draw_panel(ax: Axes, counts: Axes, bins: pd.DataFrame, style: Style) -> None:
-    """One method: bars of accuracy, the gap to confidence, and how many examples each bin holds."""
+    """Draw one method: bars of accuracy, the gap to confidence, and how many examples each bin holds."""
     width = bins["upper"] - bins["lower"]
     middle = bins["lower"] + width / 2
     ax.bar(middle, bins["accuracy"], width=width, color=style.color, alpha=0.45, ec="white", lw=0.6)
@@ -184,14 +184,14 @@ def draw_panel(ax: Axes, counts: Axes, bins: pd.DataFrame, style: Style) -> None
 
 
 def ece_line(metrics: pd.DataFrame, method: str) -> str:
-    """A second line for the title with the clean ECE, if the table has it."""
+    """Second line for the title with the clean ECE, if the table has it."""
     chosen = (metrics["method"] == method) & (metrics["noise"] == "clean") & (metrics["metric"] == "ece")
     values = metrics[chosen]["value"]
     return f"\nECE {plus_minus(float(values.mean()), float(values.std()))}" if len(values) else ""
 
 
 def legend_of_panels() -> list[Artist]:
-    """What bars, hatching and the dashed line mean, whatever the method's colour."""
+    """Legend entries for bars, hatching and the dashed line, whatever the method's colour."""
     return [
         Patch(facecolor="#BBBBBB", label="accuracy"),
         Patch(facecolor="none", edgecolor=INK, lw=0.4, hatch=HATCH, label="gap to mean confidence"),

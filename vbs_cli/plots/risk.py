@@ -1,4 +1,4 @@
-"""What leaving out the least confident predictions is worth."""
+"""Figure of the errors that remain when the least confident predictions are left out."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def risk_coverage(tables: Tables) -> Figure:
 
 
 def told(rows: pd.DataFrame) -> list[Condition]:
-    """The conditions of the table in its order, clean first."""
+    """Conditions of the table in its order, clean first."""
     pairs = rows[["noise", "level"]].drop_duplicates()
     found = [Condition(str(noise), float(level)) for noise, level in zip(pairs["noise"], pairs["level"], strict=True)]
     return sorted(found, key=lambda condition: condition.noise != "clean")
 
 
 def risk_panels(count: int) -> tuple[Figure, list[Axes]]:
-    """So many panels, each with a y axis of its own: errors on clean data are too few for the scale of noisy ones."""
+    """Figure of panels, each with its own y axis: errors on clean data are too few for the scale of noisy ones."""
     n_rows = -(-count // MOST_COLUMNS)
     n_columns = -(-count // n_rows)
     figure = sheet((page_width(n_columns), 0.7 + 2.0 * n_rows))

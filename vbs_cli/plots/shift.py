@@ -1,4 +1,4 @@
-"""All methods against the noise level."""
+"""Figures of all methods against the noise level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SWEEP = "vbs noise-sweep --noise gaussian"
 
 
 def swept(metrics: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
-    """The rows of a noise sweep that hold one of the quantities."""
+    """Rows of a noise sweep that hold one of the quantities."""
     rows = metrics[(metrics["noise"] != "clean") & metrics["metric"].isin(list(quantities))]
     return require(rows.dropna(subset="value"), f"noise sweep with {' or '.join(quantities)}", hint=SWEEP)
 

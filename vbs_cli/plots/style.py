@@ -1,4 +1,4 @@
-"""One look per method and per noise, told apart by colour, marker and line, so that grey print works too."""
+"""Styles of methods and noises, which differ in colour, marker and line, so that grey print works too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DASH_DOT_DOT: LineStyleType = (0, (5, 1.5, 1, 1.5, 1, 1.5))
 
 @dataclass(frozen=True)
 class Style:
-    """How one method, noise or split looks and what people call it."""
+    """Look and label of one method, noise or split."""
 
     label: str
     color: str
@@ -28,7 +28,7 @@ class Style:
     line: LineStyleType
 
     def handle(self) -> Line2D:
-        """The sample of this style that a legend shows."""
+        """Sample of this style for a legend."""
         return Line2D(
             [],
             [],
@@ -71,17 +71,17 @@ SPARE_LINES: tuple[LineStyleType, ...] = ((0, (3, 1, 1, 1)), (0, (1, 1)), LONG_D
 
 
 def method_style(name: str) -> Style:
-    """The look of a method; one that nobody foresaw gets a look of its own, the same in every figure."""
+    """Style of a method; one that is not in METHODS has a style of its own, the same in every figure."""
     return METHODS.get(name) or _spare(name)
 
 
 def noise_style(name: str) -> Style:
-    """The look of a noise, in figures with a line per noise."""
+    """Style of a noise, in figures with a line per noise."""
     return NOISES.get(name) or _spare(name)
 
 
 def _spare(name: str) -> Style:
-    """A look drawn from the name alone, so that it depends on neither the order nor the other names."""
+    """Style derived from the name alone, so that it depends on neither the order nor the other names."""
     rest, color = divmod(zlib.crc32(name.encode()), len(SPARE_COLORS))
     rest, marker = divmod(rest, len(SPARE_MARKERS))
     line = rest % len(SPARE_LINES)

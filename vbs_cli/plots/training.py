@@ -1,4 +1,4 @@
-"""How the networks learned."""
+"""Figure of the loss and accuracy of networks during training."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def training(tables: Tables) -> Figure:
 
 
 def draw_history(ax: Axes, rows: pd.DataFrame, quantity: str, style: Style) -> None:
-    """The mean over seeds as a line, every seed as a thin one."""
+    """Draw the mean over seeds as a line, every seed as a thin one."""
     mean = spread(rows, x="epoch", y=quantity)["mean"]
     for _, run in rows.groupby("seed"):
         ax.plot(run["epoch"], run[quantity], color=style.color, lw=0.5, alpha=0.4)

@@ -21,7 +21,7 @@ Runs = Mapping[str, ReportData]
 
 
 def render_comparison(runs: Runs) -> str:
-    """The page as the text of an HTML file; `runs` by the names that people know them by."""
+    """Text of an HTML file that compares runs; the keys of `runs` are the names that it shows."""
     return page(
         "comparison.html.j2",
         title=" beside ".join(runs),
@@ -35,7 +35,7 @@ def render_comparison(runs: Runs) -> str:
 
 
 def differing(runs: Runs) -> Iterator[tuple[str, list[str]]]:
-    """The settings that are not the same in all runs, each with its values."""
+    """Yield the settings that are not the same in all runs, each with its values."""
     settings = [dict(flat(data.settings)) for data in runs.values()]
     for name in dict.fromkeys(name for some in settings for name in some):
         values = [some.get(name, "-") for some in settings]
@@ -44,7 +44,7 @@ def differing(runs: Runs) -> Iterator[tuple[str, list[str]]]:
 
 
 def score_tables(runs: Runs) -> Iterator[TableView]:
-    """A table per condition that some runs share: rows of methods, columns of runs, a group per score."""
+    """Yield a table for clean data and per noise: rows of methods, columns of runs, a group per score."""
     shown = [{each.noise: each for each in conditions(data.tables.intervals)} for data in runs.values()]
     for noise in dict.fromkeys(noise for some in shown for noise in some):
         at = [some.get(noise) for some in shown]
@@ -61,7 +61,7 @@ NOTE = (
 
 
 def scores_of(data: ReportData, condition: Condition) -> dict[tuple[str, str], pd.Series[Any]]:
-    """The interval of each method's scores under one condition, by method and metric."""
+    """Intervals of the scores under one condition, keyed by method and metric."""
     rows = condition.of(data.tables.intervals)
     own = rows[(rows["baseline"] == "") & rows["metric"].isin(COMPARED)]
     return {(str(row["method"]), str(row["metric"])): row for _, row in own.iterrows()}
@@ -70,7 +70,7 @@ def scores_of(data: ReportData, condition: Condition) -> dict[tuple[str, str], p
 def compared(
     runs: Sequence[Mapping[tuple[str, str], pd.Series[Any]]], method: str, metric: str
 ) -> tuple[str, list[Cell]]:
-    """One method's score in every run; a dash where a run has none."""
+    """Row with one method's score in every run; a dash where a run has none."""
     found = [rows.get((method, metric)) for rows in runs]
     best = best_place(found, metric)
     return method_label(method), [
@@ -80,7 +80,7 @@ def compared(
 
 
 def best_place(found: Sequence[pd.Series[Any] | None], metric: str) -> int | None:
-    """The run whose interval is on the better side of all others', if there is one."""
+    """Index of the run whose interval lies on the better side of all others', or None."""
     there = {place: row for place, row in enumerate(found) if row is not None}
     better = METRICS[metric].better
     if len(there) < 2 or better == NEITHER:
@@ -93,14 +93,14 @@ def best_place(found: Sequence[pd.Series[Any] | None], metric: str) -> int | Non
 
 
 def told_condition(at: Sequence[Condition | None]) -> str:
-    """`clean`, `gaussian 0.50`, or with every run's own level where they differ: `gaussian 0.50, 0.47`."""
+    """Title of a condition: `clean`, `gaussian 0.50`, or each run's level if they differ: `gaussian 0.50, 0.47`."""
     there = [each for each in at if each is not None]
     names = list(dict.fromkeys(each.name for each in there))
     return names[0] if len(names) == 1 else f"{there[0].noise} {', '.join(f'{each.level:.2f}' for each in there)}"
 
 
 def spread_tables(runs: Runs) -> Iterator[TableView]:
-    """What the spread between patches tells of errors, run by run."""
+    """Yield a table of how well the spread between patches indicates errors in each run, if any run measured it."""
     groups: dict[str, list[tuple[str, list[Cell]]]] = {}
     for name, data in runs.items():
         proxies = data.tables.proxy
@@ -116,7 +116,7 @@ COLUMNS = ("Run", *PROXY_COLUMNS[2:])
 
 
 def shared_figures(runs: Runs) -> Iterator[tuple[str, str, list[tuple[str, dict[str, str]]]]]:
-    """(title, caption, [(run, figure)]) of the figures that at least two runs have."""
+    """Yield (title, caption, [(run, figure)]) of the figures that at least two runs have."""
     for name in FIGURES:
         views = [(run, figure_view(name, data.figures[name])) for run, data in runs.items() if name in data.figures]
         if len(views) > 1:
@@ -124,7 +124,7 @@ def shared_figures(runs: Runs) -> Iterator[tuple[str, str, list[tuple[str, dict[
 
 
 def claim_rows(runs: Runs) -> Iterator[tuple[str, str, list[str]]]:
-    """(number, claim, what each run says to it) of the claims that at least one run has tested."""
+    """Yield (number, claim, state in each run) of the paper's claims that at least one run has tested."""
     found = [claims(data.tables, dataset=data.dataset, fitted=data.methods) for data in runs.values()]
     for same in zip(*found, strict=True):
         if any(claim.state != "not tested" for claim in same):

@@ -1,4 +1,4 @@
-"""The tables of the bench as people read them."""
+"""Lines and notes of the tables that `vbs bench` shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL_COLUMNS = ("kernel", "size", "reference", "vbs", "the other", "ratio", "m
 SCALING_COLUMNS = ("against", "value", "method", "latency", "after", "memory", "FLOPs")
 EXPONENT_COLUMNS = ("grows with", "method", "latency", "after", "memory", "FLOPs")
 SCALING_NOTE = "as vbs runs them; powers: of what is varied, by which each cost grows"
-AGREE = 0.1  # resident and traced memory may differ by so much before it is told
+AGREE = 0.1  # relative difference up to which resident and traced memory count as equal
 COST_NOTE = (
     "memory: weights and the peak of a prediction beyond the loaded program (traced: by torch's allocator; deviation: "
     "over repeats); summed: all allocations added up, as the paper did, as a ratio; latency: median of a batch; after: "
@@ -28,7 +28,7 @@ VARIANT_NOTE = (
 
 
 def cost_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
-    """Rows of the bench as COST_COLUMNS, each cost beside its ratio to the conventional prediction."""
+    """Lines of COST_COLUMNS, each cost followed by its ratio to the conventional prediction."""
     return [
         [
             row["method"],
@@ -46,7 +46,7 @@ def cost_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
 
 
 def detail_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
-    """What else was measured, as DETAIL_COLUMNS."""
+    """Lines of DETAIL_COLUMNS, with the further measurements of the bench."""
     return [
         [
             row["method"],
@@ -64,12 +64,12 @@ def detail_lines(costs: Iterable[Mapping[Any, Any]]) -> list[list[str]]:
 
 
 def cost_notes(costs: Rows) -> list[str]:
-    """What the columns are, how fast the machine is, and where two ways to measure memory disagree."""
+    """Notes on the columns, on the speed of the machine, and on how far two measurements of memory agree."""
     return [VARIANT_NOTE, COST_NOTE, *gemm_note(costs), *memory_note(costs)]
 
 
 def gemm_note(costs: Rows) -> list[str]:
-    """How near the network comes to what the machine can do."""
+    """Note on the speed of the network relative to matrix products, if both variants of it were measured."""
     of = {row["variant"]: row for row in costs if row["method"] == "conventional"}
     if not {"paper", "vbs"} <= set(of):
         return []
@@ -79,7 +79,7 @@ def gemm_note(costs: Rows) -> list[str]:
 
 
 def memory_note(costs: Rows) -> list[str]:
-    """Where the resident set and torch's trace of its allocations differ; nothing where they agree."""
+    """Note on the methods whose resident and traced memory differ, or that all agree."""
     apart = [row for row in costs if abs(row["traced_bytes"] / row["memory_bytes"] - 1) > AGREE]
     told = [
         f"{row['method']} ({row['variant']}) {row['memory_bytes'] / 1e6:.1f} and {row['traced_bytes'] / 1e6:.1f} MB"
@@ -90,7 +90,7 @@ def memory_note(costs: Rows) -> list[str]:
 
 
 def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """Rows of the kernels' bench as KERNEL_COLUMNS; a dash where there was nothing to measure or compare."""
+    """Lines of KERNEL_COLUMNS; a dash where there was nothing to measure or compare."""
 
     def told(value: float | None, form: str) -> str:
         return "-" if value is None or math.isnan(value) else form.format(value)
@@ -110,7 +110,7 @@ def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def scaling_lines(rows: Rows) -> list[list[str]]:
-    """Rows of the bench of scaling as SCALING_COLUMNS."""
+    """Lines of SCALING_COLUMNS, one per measurement of `vbs bench --scaling`."""
     return [
         [
             row["against"],
@@ -126,7 +126,7 @@ def scaling_lines(rows: Rows) -> list[list[str]]:
 
 
 def exponent_lines(rows: Rows) -> list[list[str]]:
-    """The powers as EXPONENT_COLUMNS."""
+    """Lines of EXPONENT_COLUMNS: the exponents by which costs grow."""
     return [
         [
             row["against"],

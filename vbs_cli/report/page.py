@@ -1,4 +1,4 @@
-"""One HTML file with everything that was found: no network, no script, readable on a phone and on paper."""
+"""Report of a run as one HTML file: no network, no script, readable on a phone and on paper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PIXELS_PER_POINT = 1.6  # figures are drawn for paper; on a screen they may be t
 
 @dataclass(frozen=True)
 class ReportData:
-    """What a report shows."""
+    """Contents of a report."""
 
     title: str
     dataset: str
@@ -41,7 +41,7 @@ class ReportData:
     artifacts: Sequence[Mapping[str, Any]]
     """Each with name, sha256 and size in bytes."""
     commands: Sequence[str]
-    """What to type to get the same again."""
+    """Commands that make the run again."""
     left_out: Mapping[str, str]
     """Figure name -> why it could not be drawn and which command would help."""
 
@@ -55,7 +55,7 @@ class ReportData:
 
 
 def page(template: str, **values: Any) -> str:
-    """A template filled in; whatever comes from users is escaped."""
+    """Render a template with these values, which are escaped."""
     loader = PackageLoader("vbs_cli.report")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -64,7 +64,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def render(data: ReportData) -> str:
-    """The report as the text of an HTML file."""
+    """Text of an HTML file with the report."""
     asked = [*questions(data.tables), Question("Further figures", (), unasked(data.figures))]
     sections = [
         (
@@ -88,13 +88,13 @@ def render(data: ReportData) -> str:
 
 
 def unasked(figures: Iterable[str]) -> tuple[str, ...]:
-    """Figures that no question has a place for."""
+    """Names of the figures that belong to no question."""
     placed = {name for each in questions(Tables()) for name in each.figures}
     return tuple(name for name in figures if name not in placed)
 
 
 def fitted_rows(methods: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[tuple[str, str, str]]:
-    """(seed, method, its parameters in words)."""
+    """Yield (seed, label of the method, its parameters as text) of every fitted method."""
     for seed, of_seed in methods.items():
         for method, parameters in of_seed.items():
             told = ", ".join(f"{name} = {value}" for name, value in flat(parameters))
@@ -102,7 +102,7 @@ def fitted_rows(methods: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Itera
 
 
 def figure_view(name: str, svg: str) -> dict[str, str]:
-    """A figure as an image of its own, so that ids inside different SVGs cannot meet."""
+    """Title, caption, width and data URI of a figure, an image of its own so that ids of several SVGs cannot clash."""
     title, caption = name.replace("-", " ").capitalize(), ""
     if name in FIGURES:
         title, _, caption = (inspect.getdoc(FIGURES[name]) or title).partition("\n\n")
@@ -116,7 +116,7 @@ def figure_view(name: str, svg: str) -> dict[str, str]:
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(dotted name, value) of every leaf: {"train": {"lr": 0.001}} -> ("train.lr", "0.001")."""
+    """Yield (dotted name, value) of every leaf: {"train": {"lr": 0.001}} -> ("train.lr", "0.001")."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{prefix}{key}.")

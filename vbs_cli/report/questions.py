@@ -1,4 +1,4 @@
-"""What a reader of a report asks, and the tables and figures of a run that answer it."""
+"""Questions of a report, with the tables and figures of a run that answer them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STUDIED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
 
 @dataclass(frozen=True)
 class Cell:
-    """The text of one number, and whether it is the best of its column beyond doubt."""
+    """Text of one number, and whether its interval shows it to be the best of its column."""
 
     text: str
     best: bool = False
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table as a page shows it."""
+    """Table of an HTML page: its title, columns, groups of rows, and a note."""
 
     title: str
     columns: Sequence[str]
@@ -60,7 +60,7 @@ class TableView:
 
 @dataclass(frozen=True)
 class Question:
-    """A heading, the tables that answer it, and the names of the figures beside them."""
+    """Section of a report: a question, the tables that answer it, and the names of its figures."""
 
     title: str
     tables: Sequence[TableView]
@@ -68,7 +68,7 @@ class Question:
 
 
 def questions(tables: Tables) -> list[Question]:
-    """Those that the run's tables can answer, or at least a figure could."""
+    """Questions of a report in order, each with the tables that the run has for it."""
     shown = conditions(tables.intervals) if len(tables.intervals) else []
     clean = [each for each in shown if each.noise == "clean"]
     noisy = [each for each in shown if each.noise != "clean"]
@@ -84,7 +84,7 @@ def questions(tables: Tables) -> list[Question]:
 
 
 def scores(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
-    """The scores of all methods, and how far each lies from the conventional prediction's."""
+    """Tables of the scores of all methods, and of their differences from the conventional prediction's."""
     if not shown:
         return []
     own = TableView(
@@ -111,7 +111,7 @@ def scores(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
 
 
 def score_rows(tables: Tables, condition: Condition, columns: Sequence[str]) -> list[tuple[str, list[Cell]]]:
-    """A row per method under one condition, the best value of a column marked where an interval supports it."""
+    """Rows of the methods under one condition, the best value of a column marked where an interval supports it."""
     intervals = condition.of(tables.intervals)
     best = {column: best_methods(intervals, column) for column in columns}
     return [
@@ -124,7 +124,7 @@ def score_rows(tables: Tables, condition: Condition, columns: Sequence[str]) -> 
 
 
 def detection(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
-    """How well each method's doubt finds its errors."""
+    """Table of how well the uncertainty of each method detects its errors."""
     note = (
         "AURC: mean error rate over all shares of predictions that one could keep, the most confident first. AUROC: of "
         "low confidence, high entropy and high sigma_bar for errors (0.5 is chance). FPR at 95 %: share of right "
@@ -135,7 +135,7 @@ def detection(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
 
 
 def spread(tables: Tables) -> list[TableView]:
-    """Whether sigma_bar goes with the errors as each noise grows."""
+    """Table that shows whether sigma_bar rises with the errors as each noise grows."""
     if tables.proxy.empty:
         return []
     groups = [
@@ -152,7 +152,7 @@ def spread(tables: Tables) -> list[TableView]:
 
 
 def costs(tables: Tables) -> list[TableView]:
-    """What a prediction of each method costs beside the conventional one."""
+    """Table of what a prediction of each method costs, with ratios to the conventional one."""
     if tables.bench.empty:
         return []
     costs = tables.bench.to_dict("records")
@@ -163,7 +163,7 @@ def costs(tables: Tables) -> list[TableView]:
 
 
 def ensembles(tables: Tables) -> list[TableView]:
-    """The deep ensemble beside the smoothed one at some levels."""
+    """Table of the deep and the smoothed ensemble at some levels."""
     if tables.study_intervals.empty:
         return []
     groups: dict[str, list[Sequence[str]]] = {}
@@ -176,7 +176,7 @@ def ensembles(tables: Tables) -> list[TableView]:
 
 
 def lined(lines: Sequence[Sequence[str]], name: Callable[[str], str] = str) -> Iterator[tuple[str, list[Cell]]]:
-    """Lines of text as rows without a best value."""
+    """Yield lines of text as rows of cells, none of them marked as best."""
     for first, *rest in lines:
         yield name(first), [Cell(text) for text in rest]
 

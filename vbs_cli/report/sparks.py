@@ -1,4 +1,4 @@
-"""Curves as short as a word, for tables in a terminal: numbers in, text out."""
+"""Sparklines: curves as short text, for tables in a terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CALIBRATED = "if calibrated"
 
 
 def spark(values: Iterable[float], low: float, high: float) -> str:
-    """A bar per value, from `low` to `high`; a space for NaN, the lowest bar where there is no range."""
+    """Bars as text, one per value, on a scale from `low` to `high`; a space for NaN, the lowest bar without a range."""
     return "".join(bar(float(value), low, high) for value in values)
 
 
 def bar(value: float, low: float, high: float) -> str:
-    """The one of eight equal steps from `low` to `high` in which the value lies, or the nearest."""
+    """Bar for the one of eight equal steps from `low` to `high` in which the value lies, or the nearest."""
     if math.isnan(value):
         return " "
     if not high > low or value <= low:
@@ -34,7 +34,7 @@ def bar(value: float, low: float, high: float) -> str:
 
 
 def thinned(values: Sequence[float], most: int = MOST) -> list[float]:
-    """At most so many of the values, evenly from the first to the last."""
+    """At most `most` of the values, evenly spaced from the first to the last."""
     last = len(values) - 1
     if last < most:
         return list(values)
@@ -42,7 +42,7 @@ def thinned(values: Sequence[float], most: int = MOST) -> list[float]:
 
 
 def level_lines(metrics: pd.DataFrame) -> list[list[str]]:
-    """Rows of LEVEL_COLUMNS: means over seeds along a noise's levels, on one scale for all its methods."""
+    """Lines of LEVEL_COLUMNS: means over seeds along a noise's levels, on one scale for all its methods."""
     lines = []
     swept = metrics[(metrics["noise"] != "clean") & metrics["metric"].isin(CURVES)]
     for noise, rows in swept.groupby("noise", sort=False):
@@ -55,7 +55,7 @@ def level_lines(metrics: pd.DataFrame) -> list[list[str]]:
 
 
 def level_cell(means: pd.DataFrame, score: str, method: str) -> str:
-    """`▁▂▄▆█ 0.17 → 1.06`; a dash where the score was not measured."""
+    """Sparkline of a score with its first and last value, `▁▂▄▆█ 0.17 → 1.06`; a dash if it was not measured."""
     if (score, method) not in means.columns:
         return "-"
     values = [float(value) for value in means[score, method]]
@@ -65,9 +65,9 @@ def level_cell(means: pd.DataFrame, score: str, method: str) -> str:
 
 
 def reliability_lines(reliability: pd.DataFrame) -> list[list[str]]:
-    """Rows of RELIABILITY_COLUMNS: per bin of confidence how many were right, and how many there were.
+    """Lines of RELIABILITY_COLUMNS: accuracy and number of examples per bin of confidence.
 
-    Seeds count by their examples. The first row is what a calibrated method would show: the middles of the bins.
+    Seeds are weighted by their examples. The first line is what a calibrated method would show: the middle of each bin.
     """
     if reliability.empty:
         return []
@@ -82,7 +82,7 @@ def reliability_lines(reliability: pd.DataFrame) -> list[list[str]]:
 
 
 def pooled(reliability: pd.DataFrame) -> pd.DataFrame:
-    """Per method and bin, of all seeds together: its middle, its accuracy and the logarithm of its count."""
+    """Table of all seeds pooled, per method and bin: its middle, its accuracy and the logarithm of its count."""
     rows = reliability.assign(
         right=(reliability["accuracy"] * reliability["count"]).fillna(0.0),
         middle=(reliability["lower"] + reliability["upper"]) / 2,

@@ -1,4 +1,4 @@
-"""The numbers of a run in one small table: what the terminal prints and the report shows."""
+"""Results of a run as lines of text for small tables, in the terminal, in reports and in Markdown."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ BASELINE = "conventional"  # what methods are compared with unless another is as
 
 
 def count_seeds(rows: pd.DataFrame) -> int:
-    """Of how many seeds a table tells; what was made from all seeds together (seed -1) is none of its own."""
+    """Number of seeds that a table covers, at least 1; rows made from all seeds together (seed -1) do not count."""
     seeds = rows["seed"]
     return int(seeds[seeds >= 0].nunique()) or 1
 
 
 def sized(values: Sequence[Any]) -> str:
-    """A table of numbers by its size: "20 numbers", "20 rows of numbers"."""
+    """Size of a list of numbers in words: "20 numbers", "20 rows of numbers"."""
     rows = len(values) > 0 and isinstance(values[0], (list, tuple))
     return f"{len(values)} {'rows of numbers' if rows else 'numbers'}"
 
 
 def plus_minus(mean: float, std: float, digits: int = 3) -> str:
-    """`0.123 ± 0.004`; without the ± where there is no spread to tell, a dash where there is no number."""
+    """Format `0.123 ± 0.004`; without ± if `std` is NaN, a dash if `mean` is NaN."""
     if math.isnan(mean):
         return "-"
     return f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
@@ -40,9 +40,9 @@ def plus_minus(mean: float, std: float, digits: int = 3) -> str:
 def interval_lines(
     metrics: pd.DataFrame, intervals: pd.DataFrame, columns: Sequence[str] = INTERVAL_COLUMNS
 ) -> list[list[str]]:
-    """Rows of `columns`, one per method of one condition: each score ± half its 95 % interval.
+    """Lines of `columns`, one per method under one condition: each score ± half its 95 % interval.
 
-    A dash stands for what was not measured, or has no value, like an AUROC without errors.
+    A dash stands for a score that was not measured or is undefined, like an AUROC without errors.
     """
     chance = metrics[metrics["metric"] == "ece_chance"].groupby("method")["value"].mean()
     rows = intervals[intervals["baseline"] == ""]
@@ -60,9 +60,9 @@ def interval_lines(
 
 
 def best_methods(intervals: pd.DataFrame, metric: str) -> set[str]:
-    """The methods of one condition that are better than all others by a paired interval that excludes zero.
+    """Methods that are better than all others under one condition, by paired intervals that exclude zero.
 
-    Several only where they are the same by construction, like the accuracies of a network under two temperatures.
+    There are several only if they are equal by construction, like the accuracies of a network under two temperatures.
     """
     sign = METRICS[metric].better if metric in METRICS else NEITHER
     rows = intervals[(intervals["metric"] == metric) & (intervals["baseline"] != "")]
@@ -74,20 +74,20 @@ def best_methods(intervals: pd.DataFrame, metric: str) -> set[str]:
 
 
 def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:
-    """Per method of one condition how far its DIFFERENCES lie from the baseline's, [95 % interval]; * excludes zero."""
+    """Lines with each method's differences from the baseline in the metrics DIFFERENCES, under one condition."""
     rows = intervals[intervals["baseline"] == baseline].set_index(["method", "metric"])
     methods = [method for method in intervals["method"].unique() if method != baseline]
     return [[method, *(signed(rows.loc[(method, score)]) for score in DIFFERENCES)] for method in methods]
 
 
 def signed(row: pd.Series[float]) -> str:
-    """`-0.008 [-0.012, -0.004] *`."""
+    """Format a difference, its interval, and a star if that excludes zero: `-0.008 [-0.012, -0.004] *`."""
     found = Interval(row["value"], row["low"], row["high"])
     star = " *" if found.excludes_zero else ""
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 
-GROWING = ("sigma", "error")  # told without noise and at its most
+GROWING = ("sigma", "error")  # shown without noise and at the strongest level
 PROXY_COLUMNS = (
     *("noise", "spread of", "sigma_bar", "error rate", "correlation"),
     *("AUROC", "by confidence", "difference", "parts right"),
@@ -95,7 +95,7 @@ PROXY_COLUMNS = (
 
 
 def proxy_lines(proxies: pd.DataFrame) -> list[list[str]]:
-    """Per noise and view as PROXY_COLUMNS: how spread and errors grew, and what the one tells of the other.
+    """Lines of PROXY_COLUMNS, one per noise and view: how spread and errors grow, and how the two are related.
 
     The name of a view says what its spread is taken over: patches, draws, members.
     """
@@ -125,7 +125,7 @@ SWEEP_COLUMNS = ("noise", "level", "method", "accuracy", "nll", "brier", "ece", 
 
 
 def sweep_lines(metrics: pd.DataFrame) -> list[list[str]]:
-    """Rows of SWEEP_COLUMNS: means over seeds of every method at some levels of each noise."""
+    """Lines of SWEEP_COLUMNS: means over seeds of every method at some levels of each noise."""
     swept = metrics[metrics["noise"] != "clean"]
     lines = []
     for noise, of_noise in swept.groupby("noise", sort=False):
@@ -138,7 +138,7 @@ def sweep_lines(metrics: pd.DataFrame) -> list[list[str]]:
 
 
 def study_lines(intervals: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
-    """Per level and method of a study: each metric ± half its 95 % interval."""
+    """Lines of a study, one per level and method: each metric ± half its 95 % interval."""
     lines = []
     for level in some_levels(intervals):
         at_level = intervals[(intervals["level"] == level) & (intervals["baseline"] == "")]
@@ -151,7 +151,7 @@ def study_lines(intervals: pd.DataFrame, metrics: Sequence[str]) -> list[list[st
 
 
 def study_differences(intervals: pd.DataFrame, baseline: str, metrics: Sequence[str]) -> list[list[str]]:
-    """Per level how far the other method's metrics lie from the baseline's."""
+    """Lines of a study, one per level: differences of the other method's metrics from the baseline's."""
     lines = []
     for level in some_levels(intervals):
         rows = intervals[(intervals["level"] == level) & (intervals["baseline"] == baseline)]
@@ -161,7 +161,7 @@ def study_differences(intervals: pd.DataFrame, baseline: str, metrics: Sequence[
 
 
 def markdown(columns: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:
-    """A Markdown table and a line that says what the numbers are."""
+    """Markdown table, and a note that says what the numbers are."""
     return f"{markdown_table(columns, lines)}\n\n{note}\n"
 
 
@@ -174,7 +174,7 @@ LATEX_SIGNS = {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "±": r"$\pm$", "Δ"
 
 
 def latex_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A tabular environment, text to the left and numbers to the right."""
+    """LaTeX tabular, with text aligned to the left and numbers to the right."""
 
     def row(cells: Sequence[str]) -> str:
         return " & ".join("".join(LATEX_SIGNS.get(sign, sign) for sign in cell) for cell in cells) + r" \\"

@@ -1,4 +1,4 @@
-"""What the numbers say about variance-based smoothing, in plain words, for better or worse."""
+"""Verdict of a run on variance-based smoothing in plain words, drawn from its tables."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Trend = Literal["rises", "falls", "mixed"]
 BEFORE, AFTER = "conventional", "vbs"
 VBS = method_style(AFTER).label
 VISIBLE = 0.0005  # a smaller difference does not show in three digits and counts as none
-MOST = 0.9  # of the levels of all seeds: a trend may have a few exceptions
+MOST = 0.9  # share of the levels of all seeds that must agree on a trend
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What happened under one condition."""
+    """Effect of smoothing under one condition, in words."""
 
     condition: str
     tone: Tone
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence for everybody, then one finding per condition."""
+    """Leading sentence, then one finding per condition."""
 
     lead: str
     findings: Sequence[Finding]
@@ -42,7 +42,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """A metric without and with smoothing under one condition, and the paired interval of the difference."""
+    """Values of a metric without and with smoothing under one condition, and the interval of the paired difference."""
 
     condition: Condition
     before: float
@@ -51,13 +51,13 @@ class Pair:
 
     @property
     def tone(self) -> Tone:
-        """Better or worse only where the interval excludes zero and the difference shows."""
+        """Direction of the change: better or worse only if the interval excludes zero and the difference is visible."""
         if not self.difference.excludes_zero or abs(self.difference.value) < VISIBLE:
             return "same"
         return "better" if self.difference.value < 0 else "worse"
 
     def __str__(self) -> str:
-        """`from 0.154 to 0.148 (paired difference -0.007 [-0.015, -0.001])`."""
+        """Change in words: `from 0.154 to 0.148 (paired difference -0.007 [-0.015, -0.001])`."""
         return f"from {self.before:.3f} to {self.after:.3f} ({self.told_difference})"
 
     @property
@@ -77,7 +77,7 @@ def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
 
 
 def paired(intervals: pd.DataFrame, condition: Condition, metric: str, after: str = AFTER) -> Pair | None:
-    """The conventional prediction beside another; None where one of them was not measured."""
+    """Metric of the conventional prediction and of another method; None if one of them was not measured."""
     rows = condition.of(intervals)
     found = {
         (row["method"], row["baseline"]): Interval(row["value"], row["low"], row["high"])
@@ -89,7 +89,7 @@ def paired(intervals: pd.DataFrame, condition: Condition, metric: str, after: st
 
 
 def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Pair) -> Finding:
-    """The effect on ECE under one condition, and what else one should know about it."""
+    """Finding on ECE under one condition, with details on NLL, the best method and sigma_bar."""
     details = (
         nll_sentence(paired(intervals, pair.condition, "nll")),
         best_sentence(pair.condition.of(intervals)),
@@ -99,13 +99,13 @@ def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Pair) -> Findi
 
 
 def place(condition: Condition) -> str:
-    """`on clean data`, `under gaussian noise at 0.50`."""
+    """Condition in words: `on clean data`, `under gaussian noise at 0.50`."""
     clean = condition.noise == "clean"
     return "on clean data" if clean else f"under {condition.noise} noise at {condition.level:.2f}"
 
 
 def ece_sentence(pair: Pair) -> str:
-    """What smoothing does to the calibration error."""
+    """Sentence on what smoothing does to the calibration error."""
     where = place(pair.condition)
     where = where[0].upper() + where[1:]
     return {
@@ -117,7 +117,7 @@ def ece_sentence(pair: Pair) -> str:
 
 
 def nll_sentence(pair: Pair | None) -> str:
-    """The same for NLL, a proper score, as a check on ECE."""
+    """Sentence on what smoothing does to NLL, a proper score, as a check on ECE."""
     if pair is None:
         return ""
     if pair.tone == "same":
@@ -126,7 +126,7 @@ def nll_sentence(pair: Pair | None) -> str:
 
 
 def best_sentence(rows: pd.DataFrame) -> str:
-    """Which method has the lowest ECE under this condition, and whether that can be told from the smoothed one's."""
+    """Sentence on the method with the lowest ECE under one condition, and whether smoothing is clearly above it."""
     ece = rows[rows["metric"] == "ece"]
     own = ece[ece["baseline"] == ""].set_index("method")["value"]
     if set(own.index) <= {BEFORE, AFTER}:
@@ -140,16 +140,16 @@ def best_sentence(rows: pd.DataFrame) -> str:
 
 
 def sigma_curves(metrics: pd.DataFrame, noise: str) -> pd.DataFrame:
-    """`sigma_bar` of the smoothed model: a row per level, a column per seed that has all levels."""
+    """Table of `sigma_bar` of the smoothed method: a row per level, a column per seed that has all levels."""
     rows = metrics[(metrics["noise"] == noise) & (metrics["method"] == AFTER) & (metrics["metric"] == "sigma_bar")]
     return rows.pivot_table(index="level", columns="seed", values="value").dropna(axis="columns")
 
 
 def sigma_trend(metrics: pd.DataFrame, noise: str) -> Trend | None:
-    """Where `sigma_bar` goes from its value without noise; None if there is no sweep from level 0.
+    """Trend of `sigma_bar` relative to its value without noise; None if there is no sweep from level 0.
 
-    The method's threshold comes from clean data, so what counts is not the slope but which side of clean
-    the noisy levels lie on: a dip that recovers half way still is below.
+    The method's threshold comes from clean data, so what counts is not the slope but on which side of the clean value
+    the noisy levels lie: a dip that recovers half way still counts as below.
     """
     curves = sigma_curves(metrics, noise)
     if curves.empty or len(curves) < 2 or curves.index[0] != 0:
@@ -161,7 +161,7 @@ def sigma_trend(metrics: pd.DataFrame, noise: str) -> Trend | None:
 
 
 def sigma_sentence(metrics: pd.DataFrame, noise: str) -> str:
-    """What `sigma_bar` did with growing noise, and what follows from it."""
+    """Sentence on what `sigma_bar` did with growing noise, and what follows from it."""
     trend = sigma_trend(metrics, noise)
     if trend is None:
         return ""
@@ -177,7 +177,7 @@ def sigma_sentence(metrics: pd.DataFrame, noise: str) -> str:
 
 
 def lead_sentence(pairs: Sequence[Pair], falling: Sequence[str]) -> str:
-    """What changed and by how much, where nothing did, and the warning that matters most."""
+    """Sentence on where ECE changed and by how much, and a warning where `sigma_bar` falls."""
     verbs = {"better": "lowers", "worse": "raises"}
     clauses = []
     for tone, verb in verbs.items():

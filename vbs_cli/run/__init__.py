@@ -1,4 +1,4 @@
-"""The only code that knows a run directory: where things lie, what they were made from, and what is due.
+"""Run directories: where artifacts lie, what they were made from, and which are due. No other code knows the layout.
 
 The store and the graph of artifacts do without torch; the rest is imported on first use.
 """

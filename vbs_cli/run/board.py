@@ -14,7 +14,7 @@ CURVES = ("loss", "accuracy", "val_loss", "val_accuracy", "speed")
 
 
 class Board:
-    """The curves of one network: what it has learned so far, then one epoch after another. Nothing unless `wanted`."""
+    """TensorBoard curves of one network: its past epochs, then each new one. Nothing is written unless `wanted`."""
 
     def __init__(self, folder: Path, history: Iterable[Epoch], *, wanted: bool) -> None:
         self.writer: Any = None
@@ -24,7 +24,7 @@ class Board:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise InvalidInput("--tensorboard needs tensorboard", hint="pip install 'vbs-cli[tensorboard]'") from None
-        files.clear_folder(folder)  # events of a training that was cut short would be there twice
+        files.clear_folder(folder)  # otherwise events of an interrupted training would be there twice
         self.writer = SummaryWriter(folder)
         for epoch in history:
             self.add(epoch)

@@ -21,12 +21,12 @@ from vbs_cli.run.store import PARTS, Store
 from vbs_cli.settings import Settings, to_toml
 from vbs_cli.views import folder_of
 
-PART_WAIT = 30.0  # seconds for a process that was just told to stop to let go of its part
+PART_WAIT = 30.0  # seconds to wait for a process that was asked to stop to release its part
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory. Its tables, logits and fitted methods are read through here, each checked by its hash."""
+    """Run directory with its settings, from which tables, logits and fitted methods are read, checked by their hash."""
 
     path: Path
     settings: Settings
@@ -34,27 +34,30 @@ class Run:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """dataset, source, seed, method, noise, level, metric, value."""
+        """Table of metrics: dataset, source, seed, method, noise, level, metric, value."""
         return self.table(layout.METRICS)
 
     @property
     def reliability(self) -> pd.DataFrame:
-        """dataset, source, seed, method, bin, lower, upper, count, accuracy, confidence."""
+        """Table of reliability: dataset, source, seed, method, bin, lower, upper, count, accuracy, confidence."""
         return self.table(layout.RELIABILITY)
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """dataset, source, noise, level, method, baseline, metric, value, low, high; "" is no baseline."""
+        """Table of intervals: dataset, source, noise, level, method, baseline (or ""), metric, value, low, high."""
         return self.table(layout.INTERVALS)
 
     @property
     def proxy(self) -> pd.DataFrame:
-        """dataset, source, noise, view, quantity, value, low, high: what the spread tells about errors."""
+        """Table of how well the spread indicates errors: dataset, source, noise, view, quantity, value, low, high."""
         return self.table(layout.PROXY)
 
     @property
     def coverage(self) -> pd.DataFrame:
-        """dataset, source, seed, method, noise, level, coverage, risk: errors among the most confident predictions."""
+        """Table of error rates among the most confident predictions.
+
+        Columns: dataset, source, seed, method, noise, level, coverage, risk.
+        """
         return self.table(layout.COVERAGE)
 
     @property
@@ -78,16 +81,16 @@ class Run:
         tables = [self.table(name) for name in self.training_tables()]
         if not tables:
             raise MissingArtifact(f"{self.path} has no trained network", hint="vbs train makes them")
-        return pd.concat(tables, ignore_index=True).rename(columns={"model": "network"})  # as earlier versions had it
+        return pd.concat(tables, ignore_index=True).rename(columns={"model": "network"})  # column of earlier versions
 
     def training_tables(self) -> list[str]:
-        """Names of the training tables of the run's seeds; there may be others from when it had more."""
+        """Names of the training tables of the run's seeds, without those left from when the run had more seeds."""
         seeds = tuple(f"seed-{seed}/" for seed in range(self.settings.seeds))
         return [name for name in self.store.entries if name.startswith(seeds) and name.endswith(".training.parquet")]
 
     @property
     def methods(self) -> dict[int, dict[str, Method]]:
-        """Fitted methods of each seed, by name; those that read all seeds together under -1."""
+        """Fitted methods keyed by seed and name; those that read all seeds together have seed -1."""
         stored = json.loads(self.store.read(layout.METHODS))
         return {
             int(seed): {name: method_of(find_pair(name), values) for name, values in fitted.items()}
@@ -103,7 +106,7 @@ class Run:
         noise: str = layout.CLEAN,
         level: float = 0.0,
     ) -> Logits:
-        """Record that a pass left."""
+        """Record of the pass of one seed over a split."""
         return formats.logits_from(self.store.read(layout.logits(seed, folder_of(view), split, noise, level)))
 
     def table(self, name: str) -> pd.DataFrame:
@@ -111,7 +114,7 @@ class Run:
 
     @contextmanager
     def settings_saved(self) -> Iterator[None]:
-        """The settings on disk from here on, unless the block finds that they make no sense."""
+        """Save the settings before the block, and restore the former ones if the block raises InvalidInput."""
         path = self.path / layout.SETTINGS
         before = path.read_bytes() if path.is_file() else None
         after = to_toml(self.settings)
@@ -129,7 +132,7 @@ class Run:
 
 @contextmanager
 def locked(run: Run) -> Iterator[Run]:
-    """Work on a run alone, with its artifacts as they are now; parts that others are at work on are left to them."""
+    """Lock a run for the block and read its manifest anew; parts that other processes work on are left to them."""
     with locks.locked(run.path, hint="wait for it or choose another --run"):
         store = Store(run.path)
         busy = [part for part in part_locks(run.path) if locks.is_held(run.path / PARTS, name=lock_of(part))]
@@ -144,14 +147,14 @@ def locked(run: Run) -> Iterator[Run]:
 
 @contextmanager
 def part_of(run: Run, part: str, *, wait: float = PART_WAIT) -> Iterator[Run]:
-    """Work on one part of a run alone, beside others; what is written waits to be taken over."""
-    hint = "it goes on there; wait for it"
+    """Lock one part of a run for the block; its artifacts go to a manifest of its own until the run takes them over."""
+    hint = "wait until it is done there"
     with locks.locked(run.path / PARTS, hint=hint, name=lock_of(part), wait=wait):
         yield replace(run, store=Store(run.path, part=part))
 
 
 def part_locks(path: Path) -> list[str]:
-    """Names of the parts that somebody works or has worked on."""
+    """Names of the parts that a process works or has worked on."""
     return [lock.stem for lock in (path / PARTS).glob("*.lock")]
 
 
@@ -160,7 +163,7 @@ def lock_of(part: str) -> str:
 
 
 def open_run(path: Path | str) -> Run:
-    """The run in this folder."""
+    """Open the run in this folder."""
     path = Path(path)
     if not (path / layout.SETTINGS).is_file():
         raise MissingArtifact(f"no run at {path}", hint="vbs run makes one; vbs train --dataset radio starts one")

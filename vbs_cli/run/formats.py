@@ -18,11 +18,11 @@ from vbs_cli.logits import Logits
 from vbs_cli.networks.training import Checkpoint, Epoch
 
 T = TypeVar("T")
-NOTES = "vbs"  # the key of our metadata
+NOTES = "vbs"  # key of vbs's entry in the metadata of a file
 
 
 def table_bytes(table: pd.DataFrame, notes: Mapping[str, str] | None = None) -> bytes:
-    """A table, and what is to be remembered beside its columns."""
+    """Table as bytes of a parquet file, with notes in its metadata."""
     columns = pa.Table.from_pandas(table, preserve_index=False)
     if notes is not None:
         columns = columns.replace_schema_metadata({**columns.schema.metadata, NOTES: json.dumps(notes, sort_keys=True)})
@@ -40,7 +40,7 @@ def table_from(data: bytes) -> pd.DataFrame:
 
 
 def table_notes(data: bytes) -> dict[str, str]:
-    """What was noted beside a table, if anything."""
+    """Notes in the metadata of a table, empty if there are none."""
 
     def read() -> dict[str, str]:
         notes: dict[str, str] = json.loads(pq.read_schema(io.BytesIO(data)).metadata.get(NOTES.encode(), b"{}"))
@@ -50,9 +50,9 @@ def table_notes(data: bytes) -> dict[str, str]:
 
 
 def tensors_bytes(tensors: Mapping[str, Tensor], notes: Any = None) -> bytes:
-    """Tensors by name, and what is to be remembered beside them, as JSON."""
+    """Tensors as bytes of a safetensors file, with notes as JSON in its metadata."""
     contiguous = {name: value.contiguous() for name, value in tensors.items()}
-    # In a single entry: those of a safetensors file come in any order, and the same notes are to give the same bytes.
+    # One entry, since safetensors writes several in any order, and the same notes must give the same bytes.
     metadata = {} if notes is None else {NOTES: json.dumps(notes, sort_keys=True)}
     return safetensors.torch.save(contiguous, metadata=metadata)
 
@@ -62,7 +62,7 @@ def tensors_from(data: bytes) -> dict[str, Tensor]:
 
 
 def tensors_notes(data: bytes) -> Any:
-    """What was noted beside tensors: a safetensors file has a header of JSON after eight bytes that tell its length."""
+    """Notes in the metadata of a safetensors file, whose first eight bytes give the length of its JSON header."""
     size = int.from_bytes(data[:8], "little")
     return json.loads(json.loads(data[8 : 8 + size])["__metadata__"][NOTES])
 
@@ -76,7 +76,7 @@ def logits_from(data: bytes) -> Logits:
 
 
 def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
-    """Weights, optimiser, best weights (where they are others), the network's memory and history in one file."""
+    """Bytes of a checkpoint: weights, optimiser, best weights (if different), the network's memory and the history."""
     parts = {"weights": checkpoint.weights, "optimizer": checkpoint.optimizer, "memory": checkpoint.memory}
     if checkpoint.best is not checkpoint.weights:
         parts["best"] = checkpoint.best
@@ -96,7 +96,7 @@ def checkpoint_from(data: bytes) -> Checkpoint:
 
 
 def parsed(parse: Callable[[], T], what: str) -> T:
-    """The hash has been checked before, so a file that cannot be read was written by something else."""
+    """Run a parser and report any error as damage: the hash was checked before, so something else wrote the file."""
     try:
         return parse()
     except Exception as error:

@@ -1,6 +1,6 @@
-"""The artifacts of a run as one graph: what each is made from, who makes it, and what has to be made again.
+"""Graph of a run's artifacts: what each is made from, which function makes it, and what has to be made again.
 
-Every command asks the same graph: `vbs run` and the stages make what is due, `vbs status` and --dry-run tell of it.
+Every command uses the same graph: `vbs run` and the stages make what is due, `vbs status` and --dry-run list it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.run.store import CLEANED, STALE, Recipe, State, Store
 
-# Makes artifacts that have to be made; hears too of those with the same maker that were asked for and are there.
+# Maker of artifacts: called with a context, the artifacts to make, and those of the same maker that are up to date.
 Make = Callable[[Any, Sequence["Artifact"], Sequence["Artifact"]], None]
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file of a run: its name, what it is made from, and the function that makes it, perhaps with others at once."""
+    """File of a run: its name, what it is made from, and the function that makes it, perhaps together with others."""
 
     name: str
     recipe: Recipe
@@ -35,12 +35,12 @@ class Graph:
         self.add(artifacts)
 
     def add(self, artifacts: Iterable[Artifact]) -> None:
-        """Enter artifacts; their inputs must be there before them, or are none of this graph."""
+        """Add artifacts; those among their inputs that belong to the graph must have been added before them."""
         for artifact in artifacts:
             self._artifacts[artifact.name] = artifact
 
     def on(self, store: Store) -> Graph:
-        """The same artifacts as another store has them."""
+        """Graph of these artifacts with their states in another store."""
         return Graph(store, self)
 
     def __iter__(self) -> Iterator[Artifact]:
@@ -55,12 +55,12 @@ class Graph:
         return self._artifacts[name]
 
     def stage(self, *stages: str) -> list[str]:
-        """Names of the artifacts that some stages make."""
+        """Names of the artifacts that these stages make."""
         return [artifact.name for artifact in self if artifact.recipe.stage in stages]
 
     def behind(self, names: Collection[str]) -> list[Artifact]:
         """Artifacts of these names and all that they are made from, in order."""
-        wanted = set(names)
+        wanted = {self[name].name for name in names}
         for artifact in reversed(self._artifacts.values()):
             if artifact.name in wanted:
                 wanted.update(artifact.recipe.inputs)
@@ -80,9 +80,9 @@ class Graph:
     def due(
         self, artifacts: Iterable[Artifact], *, forced: Collection[str] = (), to_read: Collection[str] = ()
     ) -> list[Artifact]:
-        """Those of some artifacts that have to be made, as does what is made from them.
+        """Those of the artifacts that have to be made: forced, not up to date, or made from another that is due.
 
-        An artifact whose bytes were given back to the disk is due only if it is `to_read`. Damage is an error.
+        An artifact whose bytes were cleaned is due only if it is `to_read`. A damaged one is an error.
         """
         due: dict[str, Artifact] = {}
         for artifact in artifacts:
@@ -95,15 +95,15 @@ class Graph:
     def make(
         self, context: Any, names: Collection[str], *, forced: Collection[str] = (), to_read: Collection[str] = ()
     ) -> None:
-        """Make what is due of these artifacts and of all that they are made from, by `context`.
+        """Make the named artifacts and all that they are made from, as far as they are due; makers get `context`.
 
-        Neighbours that the same function makes are handed to it together. What is due is found anew for each of these
-        groups: something that was made again with the same bytes makes nothing stale.
+        Consecutive artifacts with the same maker are given to it together. What is due is found anew for each of these
+        groups: an artifact that was made again with the same bytes makes nothing stale.
         """
         self._make(context, self.behind(names), forced, to_read)
 
     def make_alone(self, context: Any, names: Collection[str], *, forced: Collection[str] = ()) -> list[str]:
-        """Make what is due of these artifacts from their inputs as they are; returns the names of those made."""
+        """Make the named artifacts as far as they are due, but none of their inputs; return the names of those made."""
         return self._make(context, [self[name] for name in names], forced, ())
 
     def _make(

@@ -1,4 +1,4 @@
-"""Where things lie in a run directory."""
+"""Names and paths of the files in a run directory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 MANIFEST = "manifest.json"
 SETTINGS = "run.toml"
-DATASET = "dataset.json"  # what the data of the run are, so that it can be read without them
+DATASET = "dataset.json"  # description of the run's data, so that the run can be read without them
 METHODS = "methods.json"
 METRICS = "metrics.parquet"
 RELIABILITY = "reliability.parquet"
 INTERVALS = "intervals.parquet"
-REPLICATES = "replicates.safetensors"  # what the intervals are taken from
+REPLICATES = "replicates.safetensors"  # bootstrap replicates that the intervals are taken from
 PROXY = "proxy.parquet"
 COVERAGE = "coverage.parquet"
 EXAMPLES = "examples.parquet"
@@ -23,64 +23,64 @@ STUDY_INTERVALS = "studies/ensemble/intervals.parquet"
 STUDY_DISTRIBUTIONS = "studies/ensemble/distributions.parquet"
 BENCH = "bench.parquet"
 REPORT = "report.html"
-CLEAN = "clean"  # the noise column of undistorted data
-TOGETHER = -1  # the seed column of what was made from all seeds
+CLEAN = "clean"  # value of the noise column for undistorted data
+TOGETHER = -1  # value of the seed column for what was made from all seeds
 
 
 def weights(seed: int, network: str) -> str:
-    """Weights of the last epoch."""
+    """Path of the weights of the last epoch."""
     return f"seed-{seed}/{network}.safetensors"
 
 
 def best_weights(seed: int, network: str) -> str:
-    """Weights of the epoch with the lowest validation loss."""
+    """Path of the weights of the epoch with the lowest validation loss."""
     return f"seed-{seed}/{network}.best.safetensors"
 
 
 def further(seed: int, network: str, name: str) -> str:
-    """Further tensors that a network leaves at the end of its training."""
+    """Path of further tensors that a network keeps at the end of its training."""
     return f"seed-{seed}/{network}.{name}.safetensors"
 
 
 def board(seed: int, network: str) -> str:
-    """Folder of TensorBoard's events."""
+    """Path of the folder with TensorBoard's events."""
     return f"tensorboard/seed-{seed}-{network}"
 
 
 def checkpoint(seed: int, network: str) -> str:
-    """Where an unfinished training goes on."""
+    """Path of the checkpoint of an unfinished training."""
     return f"seed-{seed}/{network}.unfinished.safetensors"
 
 
 def training(seed: int, network: str) -> str:
-    """Table with a row per epoch."""
+    """Path of the table with a row per epoch of a training."""
     return f"seed-{seed}/{network}.training.parquet"
 
 
 def logits(seed: int, folder: str, split: str, noise: str = CLEAN, level: float = 0.0) -> str:
-    """Record that a pass left, in the folder of its view."""
+    """Path of the record of a pass, in the folder of its view."""
     noisy = f"{noise}-{level_label(level)}"
     name = split if noise == CLEAN else noisy if split == "test" else f"{split}-{noisy}"
     return f"logits/seed-{seed}/{folder}/{name}.safetensors"
 
 
 def export(dataset: str, seed: int, method: str, suffix: str) -> str:
-    """`export/radio-seed0.onnx`; with another method than vbs `export/radio-seed0-temperature.onnx`."""
+    """Path of an export: `export/radio-seed0.onnx`; if not of vbs, `export/radio-seed0-temperature.onnx`."""
     return f"export/{dataset}-seed{seed}{'' if method == 'vbs' else f'-{method}'}.{suffix}"
 
 
 def figure(name: str, format: str, methods: Sequence[str] = ()) -> str:
-    """`figures/shift.svg`; with some methods alone `figures/shift.vbs+temperature.svg`, so that it replaces nothing."""
+    """Path of a figure: `figures/shift.svg`; if it shows some methods alone, `figures/shift.vbs+temperature.svg`."""
     return f"figures/{'.'.join([name, *filter(None, ['+'.join(methods)]), format])}"
 
 
 def level_label(level: float) -> str:
-    """0.5 -> "0.50"; further digits only where the level has them."""
+    """Format a level with two digits, or more if it has more: 0.5 -> "0.50"."""
     return f"{level:.2f}" if round(level, 2) == level else f"{level:g}"
 
 
 def find_run(runs_dir: Path, name: str | None = None) -> Path | None:
-    """The folder of a named run, or of the one worked on last."""
+    """Folder of the named run, which may not exist, or of the run worked on last; None if there is no run."""
     if name is not None:
         return Path(name) if os.sep in name else runs_dir / name
     found = [settings.parent for settings in runs_dir.glob(f"*/{SETTINGS}")]

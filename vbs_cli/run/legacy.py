@@ -26,7 +26,7 @@ def upgraded(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def made_by(stage: str, settings: Mapping[str, Any]) -> list[str]:
-    """Names of the code that makes weights or logits, as recipes have them."""
+    """Names of the code that makes weights or logits, as in the revisions of a recipe."""
     if stage == "forward":
         noise = [] if settings["noise"] == "clean" else [f"noise {settings['noise']}"]
         return ["forward pass", f"view {settings['view']}", *noise]

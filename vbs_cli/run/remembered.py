@@ -1,7 +1,7 @@
-"""The plan of a run as a command has left it: what its settings call for, without the libraries that tell.
+"""Plan of a run that one command saves and another reads: all that the settings call for, without importing torch.
 
-`vbs status` answers from it in a moment. It is trusted only while everything that a plan depends on is as it was: the
-code, the settings, the manifest, the description of the data. Whether files are there and intact is always looked at.
+`vbs status` answers from it in a moment. It is used only while everything that a plan depends on is unchanged: the
+code, the settings, the manifest, the description of the data. Whether files exist and are intact is always checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from vbs_cli.run.store import PARTS, Recipe, Store
 from vbs_cli.settings import from_environment
 
 PLAN = ".plan.json"
-PLUGINS = "vbs_cli."  # how the groups of their entry points begin
+PLUGINS = "vbs_cli."  # prefix of the groups of their entry points
 
 
 def remember(graph: Graph, data_dir: Path) -> None:
-    """Leave the plan of a run in its folder; a folder that cannot be written to goes without."""
+    """Save the plan of a run in its folder, if the folder can be written to."""
     artifacts = [{"name": each.name, **asdict(each.recipe)} for each in graph]
     folder = graph.store.folder
     with suppress(OSError, VbsError):
@@ -37,7 +37,10 @@ def remember(graph: Graph, data_dir: Path) -> None:
 
 
 def recalled(folder: Path, data_dir: Path) -> Graph | None:
-    """The plan that was left in a folder, if it still holds. Code that is loaded already could have been changed."""
+    """Plan that was saved in a folder, or None if it may be out of date.
+
+    It is not used in a process that has imported torch, where the loaded code may differ from the files.
+    """
     if "torch" in sys.modules or has_plugins():
         return None
     try:
@@ -55,7 +58,7 @@ def artifact_of(values: dict[str, Any]) -> Artifact:
 
 
 def only_listed(job: Any, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Stand in for makers, which are not remembered."""
+    """Stand in for the makers of artifacts, which are not saved."""
     raise AssertionError("a remembered plan makes nothing")
 
 
@@ -71,5 +74,5 @@ def state_of(folder: Path, data_dir: Path) -> str:
 
 
 def has_plugins() -> bool:
-    """Whether packages register with vbs whose code could change unseen."""
+    """Whether other packages register plugins, whose code could change without notice."""
     return any(group.startswith(PLUGINS) for group in metadata.entry_points().groups)

@@ -1,12 +1,12 @@
-"""Artifacts and what they were made from.
+"""Store of artifacts, and the manifest that records what they were made from.
 
-An artifact is trusted when the manifest knows it, its bytes have the recorded hash, and its recipe (settings, the
-revisions of the code that makes it, and the hashes of its inputs) is the one that would be used today. The manifest is
-written last, so a new file that it does not know yet is not trusted. Before a file is replaced the manifest announces
-its successor: after a crash the bytes tell which of the two they are, and neither is lost.
+An artifact is trusted if the manifest lists it, its bytes have the recorded hash, and its recipe (settings, the
+revisions of the code that makes it, and the hashes of its inputs) is the one that would be used now. The manifest is
+written last, so a new file that it does not list yet is not trusted. Before a file is replaced, the manifest announces
+its successor: after a crash, the hash of the bytes shows which of the two they are, and neither is lost.
 
-Several processes can work on different parts of a run at once, each with a manifest of its own below `.parts`. Whoever
-opens the run sees them all; the one that holds the run's lock takes finished parts over into the manifest.
+Several processes can work on different parts of a run at once, each with its own manifest below `.parts`. Every process
+that opens the run reads them all; the one that holds the run's lock takes finished parts over into the manifest.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from vbs_cli.run.legacy import upgraded
 PARTS = ".parts"
 FORMAT = 1
 CURRENT, MISSING, STALE, DAMAGED = "up to date", "missing", "stale", "damaged"
-CLEANED = "cleaned"  # its bytes were given back; what was made from them stands
+CLEANED = "cleaned"  # its bytes were deleted to save space; what was made from them stands
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an artifact is made from: a stage, its settings, other artifacts by name, and the code's revisions."""
+    """Everything that an artifact is made from: stage, settings, names of other artifacts, revisions of the code."""
 
     stage: str
     settings: Mapping[str, Any]
@@ -39,20 +39,20 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the manifest knows of an artifact."""
+    """Record of an artifact in the manifest."""
 
     sha256: str
     size: int
     stage: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]  # name -> sha256
-    cleaned: bool = False  # whether the bytes were given back
+    cleaned: bool = False  # whether the bytes were deleted to save space
     revisions: Mapping[str, int] | None = None  # None: made before revisions were recorded
 
 
 @dataclass(frozen=True)
 class State:
-    """Whether an artifact can be used as it is, and if not, why."""
+    """State of an artifact: whether it can be used as it is, and if not, why."""
 
     kind: str  # CURRENT, CLEANED, MISSING, STALE or DAMAGED
     why: str = ""
@@ -63,7 +63,7 @@ class State:
 
     @property
     def stands(self) -> bool:
-        """Whether what was made from it needs no remaking."""
+        """Whether artifacts made from this one remain up to date."""
         return self.kind in (CURRENT, CLEANED)
 
     def __str__(self) -> str:
@@ -72,13 +72,13 @@ class State:
 
 @dataclass
 class Store:
-    """The artifacts of one folder, by their path below it."""
+    """Artifacts of one folder, keyed by their path below it."""
 
     folder: Path
-    part: str = ""  # its name, where this object writes for a part of the run alone
+    part: str = ""  # name of the part of the run that this object writes for, if not for all of it
     entries: dict[str, Entry] = field(default_factory=dict)
     written: int = 0  # artifacts made or cleaned through this object
-    _own: dict[str, Entry] = field(default_factory=dict, repr=False)  # those of the part
+    _own: dict[str, Entry] = field(default_factory=dict, repr=False)  # entries of the part
     _checked: dict[str, tuple[int, int, str]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -90,12 +90,12 @@ class Store:
         self._own = self._load(self._manifest) if self.part else {}
 
     def parts(self) -> list[str]:
-        """Those that have written something which the run's own manifest has not taken over yet."""
+        """Names of the parts with entries that the run's own manifest has not taken over yet."""
         suffix = f".{MANIFEST}"
         return sorted(path.name.removesuffix(suffix) for path in (self.folder / PARTS).glob(f"*{suffix}"))
 
     def take_over(self, part: str) -> None:
-        """Enter what a part has made into this manifest; nobody may be at work on the part."""
+        """Take the entries of a part over into this manifest; no process may be working on the part."""
         made = self._load(self._part_manifest(part))
         if made:
             self.written += len(made)
@@ -111,7 +111,7 @@ class Store:
         return self._part_manifest(self.part) if self.part else self.folder / MANIFEST
 
     def _load(self, path: Path) -> dict[str, Entry]:
-        """What a manifest knows; a replacement that a crash cut short is settled by the bytes that are there."""
+        """Entries of a manifest; where a crash interrupted a replacement, the bytes on disk decide between the two."""
         try:
             values = files.read_json(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -127,7 +127,7 @@ class Store:
         return entries | arrived
 
     def state(self, name: str, recipe: Recipe) -> State:
-        """How `name` stands against the recipe that would make it now. Damage is a state too; `ensure` refuses it."""
+        """State of an artifact compared with the recipe that would make it now; damage is a state, not an error."""
         entry = self.entries.get(name)
         if entry is None or not (entry.cleaned or (self.folder / name).is_file()):
             return State(MISSING)
@@ -144,11 +144,11 @@ class Store:
         return state
 
     def is_current(self, name: str, recipe: Recipe) -> bool:
-        """Whether there is nothing to do for `name`."""
+        """Whether an artifact is up to date; a damaged file is an error."""
         return self.checked_state(name, recipe).current
 
     def write(self, name: str, data: bytes, recipe: Recipe) -> None:
-        """Put an artifact in place and enter it into the manifest."""
+        """Write an artifact and record it in the manifest."""
         inputs = {source: self.sha256(source) for source in recipe.inputs}
         sha256, settings, revisions = files.sha256_of(data), dict(recipe.settings), dict(recipe.revisions)
         entry = Entry(sha256, len(data), recipe.stage, settings, inputs, revisions=revisions)
@@ -162,17 +162,17 @@ class Store:
         self._save()
 
     def write_if_changed(self, name: str, data: bytes, recipe: Recipe) -> None:
-        """Put an artifact in place unless just these bytes are there already, made by the same recipe."""
+        """Write an artifact unless the same bytes, made by the same recipe, are there already."""
         entry = self.entries.get(name)
         if entry is None or entry.sha256 != files.sha256_of(data) or not self.is_current(name, recipe):
             self.write(name, data, recipe)
 
     def has(self, name: str) -> bool:
-        """Whether the bytes of an artifact are there to be read."""
+        """Whether the manifest lists an artifact and its file exists."""
         return name in self.entries and (self.folder / name).is_file()
 
     def read(self, name: str) -> bytes:
-        """The bytes of an artifact, checked."""
+        """Read the bytes of an artifact and check their hash."""
         entry = self._entry(name)
         try:
             data = (self.folder / name).read_bytes()
@@ -183,13 +183,13 @@ class Store:
         return data
 
     def remove(self, name: str) -> None:
-        """Forget an artifact, then delete it."""
+        """Remove an artifact from the manifest, then delete its file."""
         if self.entries.pop(name, None) is not None:
             self._save()
         (self.folder / name).unlink(missing_ok=True)
 
     def clean(self, names: Iterable[str]) -> None:
-        """Give the bytes of artifacts back; what was made from them stays up to date, as they are known by hash."""
+        """Delete the bytes of artifacts; what was made from them stays up to date, since their hashes are kept."""
         names = list(names)
         self.entries |= {name: replace(self._entry(name), cleaned=True) for name in names}
         self.written += len(names)
@@ -215,7 +215,7 @@ class Store:
         )
 
     def _intact(self, name: str, entry: Entry) -> bool:
-        """Compare hashes, once per state of the file."""
+        """Whether a file has the recorded hash; it is hashed again only if its time or size has changed."""
         path = self.folder / name
         status = path.stat()
         if status.st_size != entry.size:
@@ -237,7 +237,7 @@ class Store:
 
 
 def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> str:
-    """Why an entry is not what the recipe would give, or nothing."""
+    """Reason why an entry is not what the recipe would give, or ""."""
     if entry.revisions is None and recipe.revisions:
         return "it was made before vbs recorded the revision of its code"
     if entry.settings != recipe.settings:
@@ -255,7 +255,7 @@ def difference(entry: Entry, recipe: Recipe, entries: Mapping[str, Entry]) -> st
 
 
 def other_code(was: Mapping[str, int], now: Mapping[str, int]) -> str:
-    """Why code of some revisions would make something else than the present code does, or nothing."""
+    """Reason why the present code may make something else than code of earlier revisions did, or ""."""
     for name in dict.fromkeys((*now, *was)):
         if was.get(name) != now.get(name):
             before, after = (f"revision {number}" if number else "none" for number in (was.get(name), now.get(name)))
@@ -264,7 +264,7 @@ def other_code(was: Mapping[str, int], now: Mapping[str, int]) -> str:
 
 
 def change(name: str, was: Any, now: Any) -> str:
-    """The first difference between two settings, as deep as it lies: "methods.vbs.alpha was 1.0, now 2.0"."""
+    """Describe the first difference between nested settings: "methods.vbs.alpha was 1.0, now 2.0"."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in (*now, *was):
             if was.get(key) != now.get(key):

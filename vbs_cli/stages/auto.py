@@ -1,4 +1,4 @@
-"""`vbs calibrate --auto`: kernel, alpha and beta by the validation data alone, clean and under a stated noise."""
+"""`vbs calibrate --auto`: choose kernel, alpha and beta by the validation data alone, clean and under one noise."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.seeding import threads
 from vbs_cli.stages.diagnose import CHOSEN_AT, METHOD, clean_passes, validation_passes
 
-SHOWN = 5  # of what was tried
+SHOWN = 5  # number of choices that are shown
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was tried, best first, under which noise, and what the best does under noises that had no say."""
+    """Choices that were tried, best first, their noise and its levels, and how the best does under other noises."""
 
     tried: Sequence[Choice]
     noise: str
@@ -43,14 +43,14 @@ class Chosen:
 
 
 def passes(job: Job, noise: str) -> dict[str, list[Pass]]:
-    """Passes over validation data by noise: those that settings are chosen by, and those of each held-out noise."""
+    """Passes over validation data, keyed by noise: those that settings are chosen by, and those of held-out noises."""
     others = [name for name in job.run.settings.noises if name != noise]
     by_noise = {name: validation_passes(job, name, CHOSEN_AT) for name in others}
     return {noise: [*clean_passes(job, "val"), *validation_passes(job, noise, CHOSEN_AT)], **by_noise}
 
 
 def choose(job: Job, noise: str) -> Chosen:
-    """Search the grid by NLL, mean over the clean and noised validation data of all seeds. Reads no test data."""
+    """Choose settings by NLL, mean over the clean and noisy validation data of all seeds; test data are not read."""
     wanted = passes(job, noise)
     every = [p for some in wanted.values() for p in some]
     job = planned(job, listed=every)
@@ -72,5 +72,5 @@ def choose(job: Job, noise: str) -> Chosen:
 
 
 def of_seeds(job: Job, some: Sequence[Pass], spread: str) -> list[list[Windowed]]:
-    """The records of each seed by kernel; the patches of one are in memory at a time."""
+    """Windowed records of each seed; the patches of one record are in memory at a time."""
     return [[windowed(load(job, p), spread) for p in some if p.seed == seed] for seed in job.seeds]

@@ -1,4 +1,4 @@
-"""`vbs bench`: what a prediction of each method costs, and how fast vbs is beside what people use instead."""
+"""`vbs bench`: what a prediction of each method costs, and how fast vbs is compared with other implementations."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.settings import Settings
 
 Rows = list[dict[str, Any]]
-TRAINED = ("radio", "librispeech", "cifar10")  # those of the paper, whose inputs are known
+TRAINED = ("radio", "librispeech", "cifar10")  # the paper's datasets, whose input shapes are known
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure."""
+    """Size of a measurement: examples per batch, draws of MC-dropout, members of an ensemble, repeats."""
 
     batch: int
     draws: int
@@ -44,24 +44,24 @@ def network_of(settings: Settings, shape: tuple[int, ...], classes: int) -> Netw
 
 @dataclass(frozen=True)
 class Subject:
-    """A network to measure, and where its table is kept."""
+    """Network to measure, its device and progress, and the function that saves its table."""
 
     network: Network
-    labels: Mapping[str, str]  # the columns that say of which data it is
+    labels: Mapping[str, str]  # columns that say which data it is for
     device: str
     progress: Progress
     keep: Callable[[pd.DataFrame, Plan], Path]
 
     @property
     def told(self) -> str:
-        """`nin of width 192 for inputs of 3 x 32 x 32 and 10 classes`."""
+        """Description of the network: `nin of width 192 for inputs of 3 x 32 x 32 and 10 classes`."""
         n = self.network
         width = f" of width {n.width}" if n.model in MODELS else ""
         return f"{n.model}{width} for inputs of {spelled(n.shape)} and {n.classes} classes"
 
 
 def of_run(job: Job) -> Subject:
-    """The run's network; the run keeps the last table."""
+    """Subject with the run's network; the run keeps the last table."""
 
     def keep(table: pd.DataFrame, plan: Plan) -> Path:
         recipe = Recipe("bench", {**asdict(plan), "width": network.width, "columns": list(COLUMNS)})
@@ -75,9 +75,9 @@ def of_run(job: Job) -> Subject:
 def of_protocol(
     given: Mapping[str, Any], runs_dir: Path, *, size: int | None, device: str, progress: Progress
 ) -> Subject:
-    """The network that the settings describe, unless told otherwise the paper's for CIFAR-10.
+    """Subject with the network that the settings describe, by default the paper's for CIFAR-10.
 
-    `size` is the length of its inputs, or their height and width, if it is not that of the dataset's.
+    `size` is the length of its inputs, or their height and width, by default those of the dataset.
     """
 
     def keep(table: pd.DataFrame, plan: Plan) -> Path:
@@ -94,7 +94,7 @@ def of_protocol(
 
 
 def bench_network(subject: Subject, plan: Plan) -> tuple[Rows, Path]:
-    """Measure all methods, every time that it is asked for; the rows, and where they are kept."""
+    """Measure all methods anew; return the rows and the path of the saved table."""
     with subject.progress.task("bench", len(CONTENDERS)) as task:
         rows = bench(subject.network, **asdict(plan), device=subject.device, advance=task.advance)
     table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(**subject.labels, batch=plan.batch)
@@ -102,7 +102,7 @@ def bench_network(subject: Subject, plan: Plan) -> tuple[Rows, Path]:
 
 
 def bench_growth(subject: Subject, plan: Plan) -> tuple[Rows, Rows]:
-    """Measure how the costs grow, and by which powers; nothing is kept."""
+    """Measure how the costs grow; return the rows and the exponents of growth. Nothing is saved."""
     measured, batch = subject.network, plan.batch
     with subject.progress.task("bench scaling", len([*plans(measured, batch)])) as task:
         rows = bench_scaling(measured, batch=batch, repeats=plan.repeats, device=subject.device, advance=task.advance)
@@ -110,7 +110,7 @@ def bench_growth(subject: Subject, plan: Plan) -> tuple[Rows, Rows]:
 
 
 def bench_kernels_of(what: str, progress: Progress) -> Rows:
-    """The kernels of "methods" or "noise", or "training", beside what people use instead; nothing is kept."""
+    """Measure the kernels of "methods" or "noise", or "training", against other implementations; nothing is saved."""
     if what == "training":
         return bench_training_of(lessons(), progress)
     every = list(noise_duels() if what == "noise" else duels())
@@ -119,14 +119,14 @@ def bench_kernels_of(what: str, progress: Progress) -> Rows:
 
 
 def bench_training_of(every: list[Lesson], progress: Progress) -> Rows:
-    """All lessons, and the first two, which take the least time, once more with networks side by side."""
+    """Measure all lessons, and the first two, which take the least time, again with several networks at once."""
     together = every[:2]
     with progress.task("bench training", len(every) + len(together)) as task:
         return list(bench_training(every, together, advance=task.advance))
 
 
 def lessons() -> list[Lesson]:
-    """Both networks of each dataset's quick profile."""
+    """Lessons for both networks of each dataset's quick profile."""
     return [
         Lesson(
             name=f"{dataset} {'MC-dropout' if dropout else 'conventional'}",

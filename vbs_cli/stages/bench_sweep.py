@@ -1,6 +1,6 @@
-"""`vbs bench sweep`: a noise sweep beside the same work done by a forward pass for every method and metric.
+"""`vbs bench sweep`: a noise sweep compared with the same work done by a forward pass for every method and metric.
 
-Rows are those of `bench_kernels`. The run itself is left alone: its networks are measured in a folder of their own.
+Rows have the columns of `bench_kernels`. The run is not changed: its networks are measured in a temporary folder.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from vbs_cli.stages.sweep import sweep
 
 NOISE = "gaussian"
 LEVELS = 20
-METHOD = "vbs"  # the one that is scored again with another alpha
+METHOD = "vbs"  # method that is scored again with another alpha
 
 
 @dataclass
 class Stopwatch:
-    """Seconds that some work took, and of those the ones inside networks."""
+    """Seconds that some work took, in all and inside networks."""
 
     whole: float = 0.0
     networks: float = 0.0
@@ -46,7 +46,7 @@ class Stopwatch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Time the block, and by hooks every call of a network in it, whose layers are calls within the call."""
+        """Time the block, and by hooks the calls of networks in it; calls of layers are nested in those."""
         hooks = register_module_forward_pre_hook(self._begin), register_module_forward_hook(self._end)
         start = time.perf_counter()
         try:
@@ -68,7 +68,7 @@ class Stopwatch:
 
 
 def bench_sweep(job: Job, *, levels: int = LEVELS) -> list[dict[str, Any]]:
-    """The sweep, what of it is not the networks, scoring it again, and one level of one seed the other way."""
+    """Measure one level of one seed both ways, the sweep's time outside networks, and a second scoring of the sweep."""
     if METHOD not in job.run.settings.methods:
         raise InvalidInput(f"{METHOD} is not among the run's methods", hint=f"--methods with {METHOD}")
     with TemporaryDirectory(prefix="vbs-bench-") as folder:
@@ -104,7 +104,7 @@ def row(
 
 
 def trained_copy(job: Job, folder: Path) -> Job:
-    """The run's networks alone, in a folder of their own, to be worked on by this process."""
+    """Job on a copy of the run's networks, without other artifacts, in another folder and in this process."""
     here = replace(job, run=replace(job.run, path=folder, store=Store(folder)), crew=None, force=False)
     for seed, network in training.every_network(job):
         training.need_trained(job, seed, network)
@@ -122,7 +122,7 @@ def with_other_alpha(job: Job) -> Job:
 
 
 def pass_per_score(job: Job, fitted: Fitted, noise: str, level: float) -> tuple[dict[tuple[str, str], float], float]:
-    """The six scores of each method of seed 0 at one level, for each of which the network runs again; the seconds."""
+    """Scores of each method of seed 0 at one level, running the network again for each; return the seconds too."""
     stopwatch = Stopwatch()
     found: dict[tuple[str, str], float] = {}
     split = job.data.split("test")

@@ -13,7 +13,7 @@ from vbs_cli.run import layout
 
 
 def calibrate(job: Job) -> Fitted:
-    """Fit what is not fitted, run what is not cached."""
+    """Fit the methods that are not up to date, with the passes that they need; return all fitted methods."""
     job.need_seeds()
     job = with_plan(job)
     own = [*(p.name for p in clean_passes(job, "val")), layout.METHODS]

@@ -1,4 +1,4 @@
-"""`vbs clean`: give disk space back without losing a result."""
+"""`vbs clean`: free disk space without losing a result."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from vbs_cli.artifacts.job import Job
 
 
 def clean_caches(job: Job, *, only_tell: bool = False) -> list[dict[str, Any]]:
-    """Delete the cached logits of all passes. One row for each, with its size.
+    """Delete the cached logits of all passes, or only list them; return a row for each, with its size.
 
-    The manifest remembers their hashes, so that tables made from them stay up to date.
+    The manifest keeps their hashes, so that tables made from them stay up to date.
     """
     store = job.run.store
     found = {name: entry for name, entry in store.entries.items() if entry.stage == passes.STAGE and store.has(name)}

@@ -17,12 +17,12 @@ from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.seeding import threads
 
 METHOD, VIEW = "vbs", "patches"
-FEW = 5  # levels of a noise, none included: as many are made where there is no sweep, and read where there is one
+FEW = 5  # levels of a noise, zero included, that are read from a sweep, or made if there is none
 CHOSEN_AT = (0.25, 0.5)  # levels of the noise that settings are chosen under
 
 
 def with_method(job: Job) -> Job:
-    """The job with the method among its methods, and nothing else changed: its records serve both."""
+    """Job with the method among its methods and nothing else changed, so that its records serve both."""
     if VIEW not in job.passing:
         raise InvalidInput("the run trains no conventional networks", hint="--methods with one of them, e.g. vbs")
     methods = tuple(dict.fromkeys([*job.run.settings.methods, METHOD]))
@@ -30,12 +30,12 @@ def with_method(job: Job) -> Job:
 
 
 def clean_passes(job: Job, split: str) -> list[Pass]:
-    """Passes of every seed over a split as it is."""
+    """Passes of every seed over a split without noise."""
     return [Pass(seed, VIEW, split) for seed in job.seeds]
 
 
 def noise_passes(job: Job, noise: str) -> list[Pass]:
-    """Passes at a few levels of a sweep that every seed has gone through, or of one to be made."""
+    """Passes at a few levels of a noise: those of a sweep that every seed has, or else evenly spaced ones."""
     found: dict[float, set[int]] = {}
     for p, state in known_passes(job):
         if (p.view, p.noise) == (VIEW, noise) and state.stands:
@@ -47,18 +47,18 @@ def noise_passes(job: Job, noise: str) -> list[Pass]:
 
 
 def validation_passes(job: Job, noise: str, levels: Sequence[float] = CHOSEN_AT) -> list[Pass]:
-    """Passes over the validation data under the noise that settings are chosen under."""
+    """Passes over the validation data under the noise for which settings are chosen."""
     return [Pass(seed, VIEW, "val", noise, level) for seed in job.seeds for level in levels]
 
 
 def passes(job: Job, noises: Sequence[str]) -> list[Pass]:
-    """Passes that a diagnosis reads; settings are looked for under the first noise."""
+    """Passes that a diagnosis reads; better settings are searched for under the first noise."""
     clean = [p for split in CLEAN_SPLITS for p in clean_passes(job, split)]
     return [*clean, *validation_passes(job, noises[0]), *(p for noise in noises for p in noise_passes(job, noise))]
 
 
 def diagnose(job: Job, noises: Sequence[str]) -> Diagnosis:
-    """Pass over what is missing, then judge the records of all seeds together; the job is one `with_method`."""
+    """Make the records that are missing, then judge those of all seeds together; the job is one `with_method`."""
     every = passes(job, noises)
     job = planned(job, listed=every)
     names = [p.name for p in every]
@@ -74,7 +74,7 @@ def diagnose(job: Job, noises: Sequence[str]) -> Diagnosis:
 
 
 def records_of(job: Job, of_seed: Sequence[Pass], spread: str) -> Records:
-    """The records of one network, the validation data first; the patches of one are in memory at a time."""
+    """Records of the passes of one seed; the patches of one record are in memory at a time."""
     noisy: dict[str, list[tuple[float, Logits]]] = {}
     clean: dict[str, Logits] = {}
     validation: list[Windowed] = []

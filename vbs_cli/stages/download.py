@@ -1,4 +1,4 @@
-"""`vbs download`: bring or make a dataset and prepare it."""
+"""`vbs download`: fetch or simulate a dataset and prepare it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vbs_cli.locks import locked
 from vbs_cli.progress import SILENT, Progress
 from vbs_cli.settings import Settings
 
-DOWNLOADS = "downloads"  # what was fetched, kept so that it need not be fetched again
+DOWNLOADS = "downloads"  # folder of fetched files, kept so that they need not be fetched again
 
 
 def download(
     data_dir: Path, dataset: str, request: Request, *, force: bool = False, progress: Progress = SILENT
 ) -> Prepared:
-    """The prepared dataset, made unless it is there; another is never overwritten without `force`."""
+    """Prepared dataset, made unless it is there already; other data are never overwritten without `force`."""
     check_request(dataset, request)
     wanted = json.loads(json.dumps(DATASETS[dataset].recipe(request)))
     with locked(data_dir, name=f".{dataset}.lock", hint="wait for it or name another folder with --data"):
@@ -37,7 +37,7 @@ def download(
 
 
 def make(data_dir: Path, dataset: str, request: Request, recipe: dict[str, Any], progress: Progress) -> Prepared:
-    """Bring a dataset and put it into place, telling what was left out."""
+    """Fetch or simulate a dataset and prepare it, telling the user what was left out."""
     work = Workspace(data_dir / DOWNLOADS, data_dir / f".{dataset}.source{files.TEMPORARY}", progress)
     with DATASETS[dataset].open(request, work) as preparation:
         count = sum(preparation.counts.values())
@@ -64,7 +64,7 @@ def find(data_dir: Path, dataset: str) -> Prepared | None:
 
 
 def damage_of(data: Prepared) -> str:
-    """What a look at the sizes of its files tells; their hashes are compared whenever they are read."""
+    """Damage that the sizes of a dataset's files show, or ""; hashes are compared whenever files are read."""
     for name, entry in data.files.items():
         path = data.folder / name
         if not path.is_file() or path.stat().st_size != entry["size"]:
@@ -78,7 +78,10 @@ def there(present: Prepared, progress: Progress) -> Prepared:
 
 
 def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILENT) -> Prepared:
-    """Data to work with: what is there, unless it was simulated for another profile; simulated where that can be."""
+    """Prepared dataset of the settings, simulated if there is none and it can be.
+
+    Data that were simulated for another profile are an error.
+    """
     present = find(data_dir, settings.dataset)
     if present is not None and not present.source.startswith(SIMULATED):
         return there(present, progress)
@@ -88,7 +91,7 @@ def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILE
 
 
 def listed(data_dir: Path) -> list[dict[str, Any]]:
-    """One row for every dataset that can be had: what it is, and what is prepared of it."""
+    """One row for every known dataset: what it is, and what is prepared of it."""
     rows = []
     for name, dataset in DATASETS.items():
         present = find(data_dir, name)

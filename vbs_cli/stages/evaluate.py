@@ -11,7 +11,7 @@ from vbs_cli.artifacts.plan import say_left_out, with_plan
 
 
 def evaluate(job: Job) -> pd.DataFrame:
-    """Fit what is not fitted, run what is not cached, and make the tables. Returns the metrics."""
+    """Make the tables, and before them the fits and passes that are not up to date; return the metrics."""
     job.need_seeds()
     job = with_plan(job)
     names = job.graph.stage(tables.STAGE)

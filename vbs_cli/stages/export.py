@@ -16,7 +16,7 @@ __all__ = ["Choice", "aims", "export"]
 
 
 def aims(job: Job, choice: Choice) -> tuple[Job, list[str]]:
-    """The job planned with an export, and the names of the file and its cards."""
+    """Job with an export in its graph, and the names of the file and its cards."""
     job = with_plan(job)
     wanted = artifacts(job, choice)
     job.graph.add(wanted)
@@ -24,7 +24,7 @@ def aims(job: Job, choice: Choice) -> tuple[Job, list[str]]:
 
 
 def export(job: Job, choice: Choice, output: Path | None = None) -> dict[str, Any]:
-    """Make what is not up to date, copy it to `output` if that is given, and return a row about it."""
+    """Make the file and cards that are not up to date, copy them to `output` if given, and return a row about them."""
     job, names = aims(job, choice)
     due = job.graph.make_alone(job, names, forced=names if job.force else ())
     store, (name, card_name, *_) = job.run.store, names

@@ -16,13 +16,13 @@ from vbs_cli.progress import Progress
 from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.stages.download import download
 
-METHODS = ("conventional", "temperature", "vbs", "naive")  # of one network and one pass
-SEED, NETWORK = 0, "conventional"  # which the weights stand for
-DATASET = "folder"  # of the user's own, unless another is named
+METHODS = ("conventional", "temperature", "vbs", "naive")  # methods that need one network and one pass
+SEED, NETWORK = 0, "conventional"  # seed and network that the weights are stored as
+DATASET = "folder"  # dataset of the user's own files, unless another is named
 
 
 def settings_of(model: str | None, weights: Path) -> dict[str, Any]:
-    """What the run is to have beside the settings that the user gives."""
+    """Settings of the run in addition to those that the user gives."""
     if model is None or not is_foreign(model):
         hint = "for instance --model torchvision:resnet50 or --model my_module:build"
         raise InvalidInput(f"--weights need the network that they belong to, not {model}", hint=hint)
@@ -35,7 +35,7 @@ def run_name(model: str) -> str:
 
 
 def data_folder(given: Path, usual: Path, dataset: str, progress: Progress) -> Path:
-    """Where the prepared data are; a folder of the user's own files is prepared first."""
+    """Folder of the prepared data; a folder of the user's own files is prepared first."""
     if dataset != DATASET or (given / dataset / "dataset.json").is_file() or not given.is_dir():
         return given
     if given.resolve() == usual.resolve():
@@ -45,7 +45,7 @@ def data_folder(given: Path, usual: Path, dataset: str, progress: Progress) -> P
 
 
 def adopt(job: Job, weights: Path) -> None:
-    """Put the weights where a training would have left them."""
+    """Write the weights into the run, as the artifact that a training would have made."""
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
     recipe = training.recipe(job, SEED, NETWORK)
     [name] = training.artifact_names(job, SEED, NETWORK)

@@ -1,4 +1,4 @@
-"""`vbs evaluate --val FILE --test FILE`: a run of logits that the user has, without a network."""
+"""`vbs evaluate --val FILE --test FILE`: a run of the user's own logits, without a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vbs_cli.logits import spreads_named
 from vbs_cli.pairs import USUAL
 from vbs_cli.run import Recipe, formats, layout
 
-# What can be compared, by what was given: members are as many networks, of which each has plain logits.
+# Methods that are compared by default, keyed by kind of logits; each of `members` is a network with plain logits.
 METHODS = {
     "logits": ("conventional", "temperature"),
     "patches": ("conventional", "temperature", "vbs", "naive"),
@@ -25,7 +25,7 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """What to fit on and what to score."""
+    """Logits to fit on and logits to score."""
 
     val: Given
     test: Given
@@ -39,7 +39,7 @@ class Pair:
         return METHODS[self.val.kind]
 
     def described(self) -> Prepared:
-        """What takes the place of a dataset."""
+        """Description of the logits in place of a prepared dataset."""
         named = {"val": self.val, "test": self.test}
         return Prepared(
             folder=Path(),
@@ -56,14 +56,14 @@ class Pair:
 
 
 def read(val: Path, test: Path) -> Pair:
-    """Both files, checked."""
+    """Read both files and check that they belong together."""
     pair = Pair(read_given(val), read_given(test))
     check_pair(pair.val, pair.test)
     return pair
 
 
 def adopt(job: Job, pair: Pair) -> None:
-    """Put the logits where forward passes would have left them."""
+    """Write the logits into the run, as the records that forward passes would have made."""
     store, graph = job.run.store, planned(job).graph
     store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
     for split, given in (("val", pair.val), ("test", pair.test)):

@@ -18,9 +18,9 @@ __all__ = ["CURVES", "USUAL", "plot"]
 def plot(
     job: Job, names: Sequence[str] = (), formats: Sequence[str] = USUAL, methods: Sequence[str] = ()
 ) -> list[dict[str, str]]:
-    """Draw the named figures, or all that the tables allow, of all methods or some. Returns a row per file.
+    """Draw the named figures, or all that the tables allow, of all methods or some; return a row per file.
 
-    What cannot be drawn is an error where it was asked for by name, else a row that says which command would help.
+    A figure that cannot be drawn is an error if it was named, else a row that says which command would help.
     """
     check(job, names, formats, methods)
     job = with_plan(job)

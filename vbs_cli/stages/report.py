@@ -37,7 +37,7 @@ __all__ = ["compare", "gathered", "publish", "report"]
 
 
 def report(job: Job) -> Path:
-    """Path of the report, written anew if anything in it has changed; figures are drawn before."""
+    """Write the report if anything in it has changed, and return its path; figures must have been drawn before."""
     job = with_plan(job)
     job.graph.add(artifacts(job))
     job.graph.make_alone(job, [layout.REPORT], forced=[layout.REPORT] if job.force else ())
@@ -51,7 +51,7 @@ def compare(runs: Mapping[str, ReportData], path: Path) -> Path:
 
 
 def publish(job: Job, folder: Path) -> list[str]:
-    """Copy what a page about the run would show into a folder: the figures, the tables, the results in Markdown."""
+    """Copy figures, tables and results in Markdown into a folder, for a page about the run; return the file names."""
     job = with_plan(job)
     figures = [name for figure in FIGURES if job.run.store.has(name := layout.figure(figure, "png"))]
     tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.COVERAGE, layout.PROXY)
@@ -81,7 +81,7 @@ def publish(job: Job, folder: Path) -> list[str]:
 
 
 def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, bytes]:
-    """Markdown tables of all methods at some levels, and of what the spread tells about errors."""
+    """Markdown files with the scores of all methods at some levels, and with how well the spread indicates errors."""
     about = (
         "sigma_bar and error rate without noise and at its most; correlation: Spearman's, between both over the levels;"
         " AUROC of high sigma_bar, and by low confidence, for the errors among the inputs of all levels together;"
@@ -95,7 +95,7 @@ def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, b
 
 
 def published_study(job: Job, origin: str) -> dict[str, bytes]:
-    """Markdown table of both ensembles at some levels."""
+    """Markdown file with both ensembles at some levels."""
     lines = study_lines(job.run.study_intervals, study.COMPARED)
     note = f"{len(job.seeds)} members; ± half the 95 % interval over examples; {origin}."
     return {"ensemble-study.md": markdown(["level", "method", *study.COMPARED], lines, note).encode()}

@@ -15,7 +15,7 @@ from vbs_cli.stages.report import report
 from vbs_cli.stages.sweep import with_sweep
 from vbs_cli.stages.train import need_training
 
-STAGES = (training.STAGE, passes.STAGE, fits.STAGE, tables.STAGE, examples.STAGE)
+NUMBERS = (fits.STAGE, tables.STAGE, examples.STAGE)
 
 
 def run_all(job: Job) -> Path:
@@ -23,26 +23,22 @@ def run_all(job: Job) -> Path:
     need_training(job)
     job.need_seeds()
     job = replace(with_sweep(job, job.run.settings.noises), trains=True)
-    wanted = wanted_names(job)
+    wanted = [*job.graph.stage(training.STAGE), *(p.name for p in passes.settings_passes(job))]
     forced = wanted if job.force else ()
     due = job.graph.due(job.graph.behind(wanted), forced=forced)
     with job.progress.whole("vbs run", sum(cost(job, artifact) for artifact in due)):
         job.make(wanted, forced=forced)
         training.tidy(job)
+        job = with_sweep(job, job.run.settings.noises)  # anew: networks that were trained leave other sweeps stale
+        numbers = job.graph.stage(*NUMBERS)
+        job.make(numbers, forced=numbers if job.force else ())
         say_left_out(job)
         plot(job)
         return report(job)
 
 
-def wanted_names(job: Job) -> list[str]:
-    """Names of all artifacts but figures and the report; of passes, those that the settings call for."""
-    called_for = {p.name for p in passes.settings_passes(job)}
-    others = {name for name in job.graph.stage(passes.STAGE) if name not in called_for}
-    return [name for name in job.graph.stage(*STAGES) if name not in others]
-
-
 def cost(job: Job, artifact: Artifact) -> float:
-    """Cost in forward passes of one example; what comes after the networks takes seconds."""
+    """Cost of an artifact in forward passes of one example; those made without a network count as zero."""
     values = artifact.recipe.settings
     if artifact.recipe.stage == passes.STAGE:
         return passes.cost(job, Pass.of(values))

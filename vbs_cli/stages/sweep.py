@@ -15,13 +15,13 @@ from vbs_cli.errors import InvalidInput
 
 
 def with_sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> Job:
-    """The job planned with a sweep of some noises over levels, by default those of its settings."""
+    """Job planned with a sweep of these noises over these levels, by default those of its settings."""
     check_noises(job, noises)
     return planned(job, noise_passes(job, noises, levels))
 
 
 def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.DataFrame:
-    """Make the passes, then the tables of them and of all that is cached. Returns the rows of these noises."""
+    """Make the passes, then the tables of these and all cached passes; return the metrics of these noises."""
     job.need_seeds()
     job = with_sweep(job, noises, levels)
     swept = [p.name for p in noise_passes(job, noises, levels)]
@@ -33,7 +33,7 @@ def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.D
 
 
 def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
-    """Noises to sweep: those named ("all" for every one that fits the data), else the protocol's."""
+    """Noises to sweep: those named ("all" for every one that fits the data), else those of the settings."""
     need_networks(job)
     words = [word.strip() for name in names or () for word in name.split(",")]
     if "all" in words:
@@ -52,7 +52,8 @@ def check_noises(job: Job, noises: Sequence[str]) -> None:
 
 
 def with_study(job: Job, exposure: study.Exposure) -> Job:
-    """The job planned with the ensemble study of one noise."""
+    """Job planned with the ensemble study of one noise."""
+    need_networks(job)
     check_noises(job, [exposure.noise])
     if len(job.seeds) < 2:
         raise InvalidInput("an ensemble needs at least two seeds", hint="vbs train --seeds 10 trains more members")
@@ -64,7 +65,7 @@ def with_study(job: Job, exposure: study.Exposure) -> Job:
 
 
 def run_study(job: Job, exposure: study.Exposure) -> pd.DataFrame:
-    """Run what is not cached and compare the two ensembles at every level. Returns the metrics."""
+    """Make the passes that are not cached and compare the two ensembles at every level; return the metrics."""
     job = with_study(job, exposure)
     names = job.graph.stage(study.STAGE)
     own = [*(p.name for p in exposure.passes(job)), *names]

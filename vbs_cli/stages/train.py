@@ -16,7 +16,7 @@ __all__ = ["need_training", "summary", "train"]
 
 
 def train(job: Job) -> Failures:
-    """Train the networks that are missing; returns those that failed, while all others are done."""
+    """Train the networks that are missing; return those that failed, while all others are done."""
     need_training(job)
     job = with_plan(job)
     names = job.graph.stage(training.STAGE)
@@ -32,7 +32,7 @@ def train(job: Job) -> Failures:
 
 
 def need_training(job: Job) -> None:
-    """Refuse to train what was trained elsewhere."""
+    """Refuse a run whose network was trained elsewhere, or that has none."""
     need_networks(job)
     if job.run.settings.weights:
         hint = "vbs calibrate, evaluate, noise-sweep, diagnose and export work on it"

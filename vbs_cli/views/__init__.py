@@ -1,4 +1,4 @@
-"""How trained weights are read into a record of sub-predictions; the only code that runs a trained network.
+"""Views, which read a trained network into a record of sub-predictions; the only code that runs a trained network.
 
 One file is one view: patches, dropout draws, members of an ensemble, augmented inputs.
 """

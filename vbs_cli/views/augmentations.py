@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -57,15 +58,17 @@ class Augmentations(View):
 
     def reader(self, ready: Fast, *, device: torch.device | str) -> Reader:
         def read(x: Tensor, place: Place) -> Tensor:
-            copies = [x, *(self.changed(x, place, copy) for copy in range(1, self.count))]
+            copies = itertools.chain([x], (self.changed(x, place, copy) for copy in range(1, self.count)))
             run = partial(patches_of, ready.net, device=device)
-            logits = [pool(within_memory(partial(run, copy), ready.chunk)) for copy in copies]
+            logits = [
+                pool(within_memory(partial(run, copy), ready.chunk)) for copy in copies
+            ]  # one in memory at a time
             return torch.stack(logits, 2)
 
         return read
 
     def changed(self, x: Tensor, place: Place, copy: int) -> Tensor:
-        """A changed copy of each input, drawn by split, block and number of the copy: (N, C, *size) -> the same."""
+        """Changed copy of each input, random by split, block and number of the copy: (N, C, *size) -> the same."""
         rng = generator("augmentation", place.split, place.block, copy)
         return (change_image if x.ndim == 4 else change_signal)(x, self.strength, rng)
 
@@ -79,11 +82,11 @@ def change_image(x: Tensor, strength: float, rng: torch.Generator) -> Tensor:
     reach = [round(SHIFT * strength * size) for size in (height, width)]
     padded = F.pad(x, (reach[1], reach[1], reach[0], reach[0]), mode="reflect")
     example = torch.arange(n)[:, None, None]
-    return padded[example, :, rows[:, :, None], columns[:, None, :]].movedim(3, 1).contiguous()
+    return padded[example, :, rows[:, :, None], columns[:, None, :]].movedim(3, 1)  # channels last in memory
 
 
 def shifted(n: int, size: int, strength: float, rng: torch.Generator) -> Tensor:
-    """Where each of `size` places of n examples lies in a padded axis after a shift of its own: (n, size)."""
+    """Indices of `size` places along a padded axis, shifted at random for each of n examples: (n, size)."""
     reach = round(SHIFT * strength * size)
     start = torch.randint(0, 2 * reach + 1, (n, 1), generator=rng)
     return start + torch.arange(size)
@@ -103,7 +106,7 @@ def change_signal(x: Tensor, strength: float, rng: torch.Generator) -> Tensor:
 
 
 def rotated(x: Tensor, angle: Tensor) -> Tensor:
-    """Radio signals (N, 2, L) of in-phase and quadrature samples, each turned by its angle (N,)."""
+    """Rotate radio signals (N, 2, L) of in-phase and quadrature samples, each by its angle (N,)."""
     cos, sin = angle.cos()[:, None], angle.sin()[:, None]
     i, q = x[:, 0], x[:, 1]
     return torch.stack([cos * i - sin * q, sin * i + cos * q], 1)

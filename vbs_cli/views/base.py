@@ -1,4 +1,4 @@
-"""What a view is: where the sub-predictions of an input come from, and what they cost."""
+"""Base class of views: where the sub-predictions of an input come from, and what they cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vbs_cli.views.fast import Fast
 VIEWS: Registry[type[View]] = Registry("view")
 Options = Mapping[str, Mapping[str, Any]]
 
-# Options that methods have by default where whole predictions are the parts, as in the paper's ensemble study.
+# Default options of methods on views whose parts are whole predictions, as in the paper's ensemble study.
 OF_PREDICTIONS: Options = {"vbs": {"beta": "q75"}, "temperature": {"average": "softmax"}}
 
 
@@ -27,7 +27,7 @@ def folder_of(view: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Which inputs a reader is given: randomness is named by it, never by batch, noise or level."""
+    """Identity of a block of inputs, from which randomness is seeded, never from batch, noise or level."""
 
     seed: int  # of the network
     split: str
@@ -39,20 +39,20 @@ Reader = Callable[[Tensor, Place], Tensor]  # inputs (N, C, *size) -> parts (N, 
 
 @dataclass(frozen=True)
 class View:
-    """How the weights of a network are read into a record of sub-predictions, its parts.
+    """Way to read the weights of a network into a record of sub-predictions, its parts.
 
-    Fields of a subclass are settings of its own, found like those of a Network, and part of the recipe of its records.
-    A view either reads inputs (`reader`) or joins the records that another view (`source`) has of all seeds (`join`).
+    Fields of a subclass are its own settings, set like those of a Network, and part of the recipe of its records.
+    A view either reads inputs (`reader`) or joins the records of all seeds from another view, `source` (`join`).
     """
 
-    network: ClassVar[str] = "conventional"  # whose weights it reads
-    parts: ClassVar[str] = "parts"  # what its sub-predictions are called
-    plain: ClassVar[str] = "mean"  # the method that is its prediction without any calibration
-    names: ClassVar[Mapping[str, str]] = {}  # by method, what people call the pair: {"mean": "mc-dropout"}
-    defaults: ClassVar[Options] = {}  # by method, options that it has on this view
-    folder: ClassVar[str] = ""  # where a run keeps its logits, by default its name
-    source: ClassVar[str] = ""  # the view whose records of all seeds it joins
-    not_one_pass: ClassVar[str] = ""  # why a file with one network and one pass cannot hold it
+    network: ClassVar[str] = "conventional"  # network whose weights it reads
+    parts: ClassVar[str] = "parts"  # name of its sub-predictions
+    plain: ClassVar[str] = "mean"  # method that predicts without any calibration
+    names: ClassVar[Mapping[str, str]] = {}  # by method, usual name of the pair: {"mean": "mc-dropout"}
+    defaults: ClassVar[Options] = {}  # by method, its default options on this view
+    folder: ClassVar[str] = ""  # folder of its logits in a run, by default its name
+    source: ClassVar[str] = ""  # view whose records of all seeds it joins
+    not_one_pass: ClassVar[str] = ""  # why it cannot be exported as one pass of one network
 
     @property
     def passes(self) -> int:
@@ -61,17 +61,17 @@ class View:
 
     @property
     def window(self) -> int:
-        """Neighbouring parts that are averaged before their spread is taken."""
+        """Number of neighbouring parts, along each axis, that are averaged before their spread is taken."""
         return 1
 
     def grid(self, patches: torch.Size) -> tuple[int, ...]:
-        """How the parts of one example lie, for a network whose patches lie so."""
+        """Shape of the parts of one example, for a network with patches of this shape."""
         raise NotImplementedError
 
     def reader(self, ready: Fast, *, device: torch.device | str) -> Reader:
-        """Function that runs a network on inputs; what all its calls share is done here once."""
+        """Function that runs a network on inputs; work that its calls share is done here, once."""
         raise NotImplementedError
 
     def join(self, records: Sequence[Logits], *, spreads: Sequence[str]) -> Logits:
-        """One record from those that `source` has of all seeds."""
+        """Join the records of all seeds from the view `source` into one."""
         raise NotImplementedError

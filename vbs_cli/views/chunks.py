@@ -1,4 +1,4 @@
-"""Inputs a few at a time, and fewer where the memory does not suffice."""
+"""Execution on a few inputs at a time, and on fewer if memory runs out."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from vbs_cli.views.fast import Fast
 class Draws(View):
     """Predictions with dropout on and BatchNorm in evaluation mode.
 
-    The masks depend on seed, draw, block and the number of examples in memory at a time, not on the level: curves over
-    the level are smooth. What comes before the first dropout is computed once for all draws.
+    The masks depend on seed, draw, block and the number of examples in memory at a time, not on the level, so
+    that curves over the level are smooth. Layers before the first dropout are computed once for all draws.
     """
 
     network: ClassVar[str] = "dropout"
@@ -64,7 +64,7 @@ def members_of(
     device: torch.device | str,
     chunk: int,
 ) -> Tensor:
-    """Logits of every draw, a few inputs at a time: (N, C, *size) -> (M, N, K). A draw's masks follow from its name."""
+    """Logits of all draws, in chunks of inputs: (N, C, *size) -> (M, N, K). A draw's masks follow from its name."""
     rngs = [generator(*name, device=device) for name in names]
     parts = []
     for part in torch.split(x, chunk):

@@ -1,7 +1,7 @@
-"""The same network for inference alone: the same patch logits within rounding, in less time and memory.
+"""Fast form of a network, for inference: the same patch logits within rounding, in less time and memory.
 
-What normalises is folded into the convolutions before it, signals become images one row high, everything lies with its
-channels last, and so many inputs go through together as the processor's cache has room for.
+BatchNorm is folded into the convolution before it, signals become images one row high, tensors are stored channels
+last, and as many inputs are run together as the processor's cache has room for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from vbs_cli.models.dropout import Dropout, use_generator
 from vbs_cli.models.memory import arranged
 
-# Of the processor's last cache, for the input and output of the largest layer. On CPUs with 32 MB of it, network in
+# Bytes of the processor's last cache for input and output of the largest layer. On CPUs with 32 MB of it, network in
 # network took 0.32 of its plain time with 16 images of 1.5 MB, 0.34 with 32, 0.46 with 64, 0.56 with all 128.
 CACHE = 24 * 2**20
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
@@ -28,15 +28,15 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 @dataclass(frozen=True)
 class Fast:
-    """A network that is ready to run, and how many inputs it is to be given at a time."""
+    """Network in its fast form, and the number of inputs to run it on at a time."""
 
     net: nn.Module
     chunk: int
 
 
 def fast(model: nn.Module, shape: tuple[int, ...], *, device: torch.device | str = "cpu", most: int = 64) -> Fast:
-    """A copy for inference on inputs of a shape, `most` of them at a time; the dropouts of both are switched off."""
-    use_generator(model, None)  # which could not be copied
+    """Copy a network for inference on up to `most` inputs of this shape at a time; switch dropouts of both off."""
+    use_generator(model, None)  # as generators cannot be copied
     net = copy.deepcopy(model).eval()
     if isinstance(net, nn.Sequential):
         net = rowed(folded(net))
@@ -48,14 +48,14 @@ def fast(model: nn.Module, shape: tuple[int, ...], *, device: torch.device | str
 
 
 def fused(convolution: nn.Module, norm: nn.Module) -> nn.Module | None:
-    """One convolution that does what both do, where the second multiplies and shifts by constants."""
+    """Convolution equal to both layers, or None unless they are a convolution and a BatchNorm with fixed statistics."""
     if not isinstance(convolution, CONVOLUTIONS) or not isinstance(norm, _BatchNorm) or norm.running_mean is None:
         return None
     return fuse_conv_bn_eval(convolution, norm)
 
 
 def folded(layers: nn.Sequential) -> nn.Sequential:
-    """The same layers, every BatchNorm moved into the weights of the convolution before it."""
+    """Layers with every BatchNorm folded into the weights of the convolution before it."""
     kept: list[nn.Module] = []
     for layer in layers:
         both = fused(kept[-1], layer) if kept else None
@@ -67,7 +67,7 @@ def folded(layers: nn.Sequential) -> nn.Sequential:
 
 
 def fold_graph(net: fx.GraphModule) -> None:
-    """The same for the steps of a recorded network."""
+    """Fold every BatchNorm of a recorded network into the convolution before it, in place."""
     calls = [step for step in net.graph.nodes if step.op == "call_module"]
     times = Counter(step.target for step in calls)
     for step in calls:
@@ -84,21 +84,21 @@ def fold_graph(net: fx.GraphModule) -> None:
 
 
 class Rows(nn.Module):
-    """Signals as images one row high, channels last: (B, C, L) -> (B, C, 1, L)."""
+    """Turns signals into images one row high, channels last: (B, C, L) -> (B, C, 1, L)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
 
 
 class Unrows(nn.Module):
-    """The inverse: (B, K, 1, T) -> (B, K, T)."""
+    """Turns images one row high back into signals: (B, K, 1, T) -> (B, K, T)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.squeeze(2)
 
 
 def rowed(layers: nn.Sequential) -> nn.Sequential:
-    """A network of signals as one of images: on CPUs their convolutions are up to four times as fast."""
+    """Turn a network of signals into one of images, whose convolutions are up to four times as fast on CPUs."""
     signals = any(isinstance(layer, nn.Conv1d) for layer in layers)
     if not signals or not all(isinstance(layer, nn.ReLU | Dropout) or plain_conv1d(layer) for layer in layers):
         return layers
@@ -110,7 +110,7 @@ def plain_conv1d(layer: nn.Module) -> bool:
 
 
 def conv2d(layer: nn.Conv1d) -> nn.Conv2d:
-    """The convolution of a row that gives what this one gives of a signal."""
+    """Convolution of images one row high that equals this convolution of signals."""
     image = nn.Conv2d(
         layer.in_channels,
         layer.out_channels,
@@ -129,7 +129,7 @@ def conv2d(layer: nn.Conv1d) -> nn.Conv2d:
 
 @torch.no_grad()
 def largest_layer(model: nn.Module, shape: tuple[int, ...]) -> int:
-    """Bytes that go into and out of the largest layer for one input, without any arithmetic: meta has no data."""
+    """Bytes of the largest layer's input and output for one example, by a pass on meta tensors, which have no data."""
     largest = 1
 
     def watch(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:

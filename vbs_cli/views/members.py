@@ -15,7 +15,7 @@ from vbs_cli.views.base import OF_PREDICTIONS, VIEWS, Options, View
 @VIEWS.register("members")
 @dataclass(frozen=True)
 class Members(View):
-    """Predictions of the conventional networks of all seeds, from the records that their own passes left."""
+    """Predictions of the conventional networks of all seeds, taken from the records of their own passes."""
 
     parts: ClassVar[str] = "members"
     names: ClassVar = {"mean": "ensemble", "vbs": "vbs-ensemble", "temperature": "temperature-ensemble"}

@@ -18,7 +18,7 @@ from vbs_cli.views.fast import Fast
 @VIEWS.register("patches")
 @dataclass(frozen=True)
 class Patches(View):
-    """The patches of a feature map; neighbours are averaged over a window before their spread is taken."""
+    """Patches of a feature map; neighbours are averaged over a window before their spread is taken."""
 
     parts: ClassVar[str] = "patches"
     plain: ClassVar[str] = "conventional"
@@ -42,5 +42,5 @@ class Patches(View):
 
 
 def patches_of(net: nn.Module, x: Tensor, *, device: torch.device | str, chunk: int) -> Tensor:
-    """Patch logits, a few inputs at a time: (N, C, *size) -> (N, K, *grid)."""
+    """Patch logits, in chunks of inputs: (N, C, *size) -> (N, K, *grid)."""
     return torch.cat([net(placed(part, device)).cpu() for part in torch.split(x, chunk)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,26 +14,26 @@ from torch import Tensor, nn
 
 from vbs_cli.logits import activations_name
 
-MOST = 6  # layers of one network that are tapped, spread over its depth
-FLOOR = 1e-6  # of a standard deviation, before its logarithm
+MOST = 6  # layers that are tapped in one network, spread over its depth
+FLOOR = 1e-6  # lower bound of a standard deviation before its logarithm is taken
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 
 @dataclass(frozen=True)
 class Taps:
-    """Layers of a network by name in the order of their work, and what they have left so far."""
+    """Tapped layers of a network in the order in which they run, and the summaries taken from them so far."""
 
-    channels: Mapping[str, int]  # of the output of each layer
+    channels: Mapping[str, int]  # number of channels of each layer's output
     taken: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Numbers per example of each extra of a record."""
+        """Length of each summary per example, by the name of the record's extra."""
         return {activations_name(place): 2 * channels for place, channels in enumerate(self.channels.values())}
 
     @contextmanager
     def on(self, net: nn.Module) -> Iterator[None]:
-        """Summarise the outputs of the tapped layers whenever the network runs in the block."""
+        """Summarise the outputs of the tapped layers whenever the network runs within the block."""
         layers = dict(net.named_modules())
 
         def watch(name: str) -> Any:
@@ -46,9 +47,9 @@ class Taps:
                 hook.remove()
 
     def extras(self, examples: int) -> dict[str, Tensor]:
-        """Summaries (N, 2C) of the last N examples by the names of a record's extras; they are forgotten here.
+        """Summaries (N, 2C) of the last N examples by the names of a record's extras; all summaries are cleared.
 
-        What came before them belongs to a pass that ran out of memory and was made again.
+        Earlier ones belong to a pass that ran out of memory and was repeated.
         """
         found = {
             extra: torch.cat(self.taken[name])[-examples:]
@@ -68,27 +69,30 @@ def summary(x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def find_taps(net: nn.Module, shape: tuple[int, ...]) -> Taps:
-    """Choose up to MOST convolutions evenly over the depth of a network, found by a pass without arithmetic.
+    """Choose up to MOST convolutions evenly over the depth of a network, found by a pass on meta tensors.
 
-    Those whose output has a single position have no deviation, and the one that gives the patch logits themselves says
-    nothing that the logits do not.
+    Left out are those whose output has a single position, which has no deviation, those that run several times in one
+    pass, and the one that gives the patch logits, whose summary says nothing that the logits do not.
     """
-    seen: dict[str, torch.Size] = {}
+    outputs: list[tuple[str, Tensor]] = []
     ghost = copy.deepcopy(net).to("meta").eval()
 
     def watch(name: str) -> Any:
-        def note(layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-            if output[0, 0].numel() > 1:
-                seen.setdefault(name, output.shape)
-
-        return note
+        return lambda layer, inputs, output: outputs.append((name, output))
 
     for name, layer in ghost.named_modules():
         if isinstance(layer, CONVOLUTIONS):
             layer.register_forward_hook(watch(name))
     answer = ghost(torch.empty(1, *shape, device="meta"))
-    if seen and list(seen.values())[-1].numel() == answer.numel():
-        seen.popitem()
-    names, last = list(seen), len(seen) - 1
+    times = Counter(name for name, _ in outputs)
+    channels = {
+        name: output.shape[1]
+        for name, output in outputs
+        if times[name] == 1
+        and output[0, 0].numel() > 1
+        and output.untyped_storage()
+        is not answer.untyped_storage()  # which shares it if it is this output or a view of it
+    }
+    names, last = list(channels), len(channels) - 1
     chosen = dict.fromkeys(names[round(last * k / (MOST - 1))] for k in range(MOST)) if names else {}
-    return Taps({name: seen[name][1] for name in chosen})
+    return Taps({name: channels[name] for name in chosen})

@@ -1,4 +1,4 @@
-"""The loop that runs a trained network: every input of a split is fetched once and read under each noise."""
+"""Loop that runs a trained network: every input of a split is loaded once and run under each noise."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from vbs_cli.views.base import Place, View
 from vbs_cli.views.fast import fast
 from vbs_cli.views.taps import find_taps
 
-CHUNK = 64  # examples that go through a network together, at most
-AS_IT_IS = ("",)  # the name of no noise
+CHUNK = 64  # largest number of examples that are run together
+AS_IT_IS = ("",)  # the empty name stands for no noise
 
 
 def walk(
@@ -34,10 +34,10 @@ def walk(
     kept: Draws | None = None,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Logits]:
-    """Read a split through a network, once for each noise at one level; a record per noise.
+    """Run a network on a split, once for each noise at one level; return a record per noise.
 
-    `extras` names what the records are to hold beside the usual: other spreads, and the activations of layers. Draws
-    of noise are kept in `kept` for the next level; `advance` hears how many examples have been read.
+    `extras` names what the records are to hold besides the usual: other spreads, and the activations of layers. `kept`
+    keeps the draws of noise for the next level; `advance` is called with the number of examples after each block.
     """
     ready = fast(model, split.shape, device=device, most=CHUNK)
     read = view.reader(ready, device=device)

@@ -23,24 +23,24 @@ from vbs_cli.models.base import spelled
 from vbs_cli.models.endings import INSTEAD, Recorder, add_patches, check_commutes, find_ending, refused
 from vbs_cli.wrap.watching import watched
 
-LEVELS = (0.25, 0.5, 0.75, 1.0)  # of noise, to diagnose by
+LEVELS = (0.25, 0.5, 0.75, 1.0)  # levels of noise for `diagnose`
 Pass = Callable[["Smoothed", Tensor], tuple[Tensor, Tensor]]
 
 
 def wrap(
     net: nn.Module, *, head: str | None = None, kernel: int = 1, method: VarianceSmoothing | None = None
 ) -> Smoothed:
-    """`wrap(net).fit(val_loader)` is the classifier with a temperature of its own for each input.
+    """Wrap a classifier: `wrap(net).fit(val_loader)` divides its logits by a temperature of its own for each input.
 
-    `head` names the layer that gives the logits, for instance "fc", where it is not the network's last step.
+    `head` names the layer that gives the logits, for instance "fc", if it is not the network's last step.
     """
     return Smoothed(net, head=head, kernel=kernel, method=method or VarianceSmoothing())
 
 
 class Smoothed(nn.Module):
-    """A classifier whose logits are divided by sigma_tilde: the predicted class stays, the confidence is softened.
+    """Classifier whose logits are divided by sigma_tilde: the predicted class stays, the confidence is softened.
 
-    The network stays in evaluation mode, for which alone alpha and beta hold.
+    The network stays in evaluation mode, the only mode that alpha and beta hold for.
     """
 
     alpha: Tensor
@@ -55,7 +55,7 @@ class Smoothed(nn.Module):
         self.kernel = kernel
         self.rule = method
         self.checked = False
-        self.validation: Logits | None = None  # what it was fitted on, for `diagnose`
+        self.validation: Logits | None = None  # record that it was fitted on, for `diagnose`
         self.register_buffer("alpha", torch.empty((), device=device_of(net)))
         self.register_buffer("beta", torch.empty((), device=device_of(net)))
         self.use(method)
@@ -63,7 +63,7 @@ class Smoothed(nn.Module):
 
     @torch.no_grad()
     def fit(self, batches: Iterable[Any]) -> Self:
-        """Resolve the method's rule on batches (inputs, labels) of validation data."""
+        """Fit the method, whose beta may be a rule, on batches (inputs, labels) of validation data."""
         self.eval()
         self.use(self.rule)
         records: list[Logits] = []
@@ -85,12 +85,12 @@ class Smoothed(nn.Module):
     def diagnose(
         self, batches: Iterable[Any], *, noises: Sequence[str] = (), levels: Sequence[float] = LEVELS
     ) -> Diagnosis:
-        """Whether smoothing fits this network, by test batches (inputs, labels) and the same under growing noise.
+        """Diagnose whether smoothing fits this network, on test batches (inputs, labels), clean and under noise.
 
         `noises` are by default all that suit the inputs. The network runs once for each noise and level.
         """
         if self.validation is None:
-            raise InvalidInput("there is nothing that it was fitted on", hint="call fit with a loader first")
+            raise InvalidInput("the classifier is not fitted", hint="call fit with a loader of validation data first")
         clean: list[Logits] = []
         noisy: dict[tuple[str, float], list[Logits]] = {}
         for block, (x, labels, *_) in enumerate(batches):
@@ -108,14 +108,14 @@ class Smoothed(nn.Module):
         return diagnose(Logits.concat(clean), courses, self.validation, method=self.method)
 
     def use(self, method: VarianceSmoothing) -> None:
-        """Smooth by this method from now on; with a rule for beta it has yet to be fitted."""
+        """Smooth by this method from now on; a rule for beta has yet to be resolved by `fit`."""
         self.method = method
         with torch.no_grad():
             self.alpha.fill_(method.alpha)
             self.beta.fill_(torch.nan if isinstance(method.beta, str) else method.beta)
 
     def verify(self, x: Tensor) -> None:
-        """Compare the mean of the patch logits with what the network itself answers."""
+        """Refuse a network whose output is not the mean of its patch logits (B, K, *grid)."""
         own = self.net(x)
         if not isinstance(own, Tensor) or own.ndim != 2:
             what = f"shape {tuple(own.shape)}" if isinstance(own, Tensor) else f"type {type(own).__name__}"
@@ -135,7 +135,7 @@ class Smoothed(nn.Module):
         if patches.shape[2:].numel() < 2:
             why = f"{type(self.net).__name__} leaves a single patch of inputs {spelled(tuple(x.shape[1:]))}"
             raise InvalidInput(why, hint=f"the spread needs two or more: give larger inputs, or {INSTEAD}")
-        if not (self.checked or torch.compiler.is_compiling()):  # a graph must not wait for numbers
+        if not (self.checked or torch.compiler.is_compiling()):  # a compiled graph must not wait for values
             check_logits(as_tensor(answer))
             check_commutes(patches, answer)
             self.checked = True
@@ -162,11 +162,11 @@ class Smoothed(nn.Module):
         return (answer.double() / s.double()[:, None]).softmax(1)
 
     def temperature(self, x: Tensor) -> Tensor:
-        """sigma_tilde of each input, (B,)."""
+        """Temperature sigma_tilde of each input, (B,)."""
         return self.smoothing(x)[2]
 
     def sigma(self, x: Tensor) -> Tensor:
-        """sigma_bar of each input, (B,)."""
+        """Spread sigma_bar of each input, (B,)."""
         patches = at_least_single(self.patches(x))
         return spread_over(patches, self.kernel, spread=self.method.spread).to(patches.dtype)
 
@@ -175,7 +175,7 @@ class Smoothed(nn.Module):
         return self.answer_and_patches(x)[1]
 
     def record(self, x: Tensor, labels: Any = None) -> Logits:
-        """What the methods read, from one pass of the network; on the CPU, where methods are fitted."""
+        """Record for methods, from one pass of the network; on the CPU, where methods are fitted."""
         answer, patches = self.answer_and_patches(x)
         labels = None if labels is None else torch.as_tensor(labels).to(patches.device)
         spreads = spreads_named(self.method.reads)
@@ -189,7 +189,7 @@ class Smoothed(nn.Module):
         return self
 
     def get_extra_state(self) -> Tensor:
-        """What alpha and beta belong to, as the octets of JSON: files of tensors alone can hold it."""
+        """Kernel and method as a tensor of the bytes of JSON, which files of tensors alone can hold."""
         return torch.tensor([*json.dumps({"kernel": self.kernel, "method": asdict(self.method)}).encode()]).byte()
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -198,14 +198,14 @@ class Smoothed(nn.Module):
         self.use(VarianceSmoothing(**settings["method"]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "run"}  # generated code has no home
+        return {name: value for name, value in self.__dict__.items() if name != "run"}  # `run` cannot be pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self.run = make_pass(self.net, self.head)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Alpha and beta move with the network but stay in single precision: half of it has three digits."""
+        """Move alpha and beta with the network, but keep single precision: half precision has three digits."""
         fitted = {"alpha": self.alpha, "beta": self.beta}
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in fitted.items():
@@ -224,7 +224,7 @@ def device_of(net: nn.Module) -> torch.device:
 
 
 class Root(nn.Module):
-    """Gives a recorded network the name that it has in `Smoothed`, and its optional arguments their defaults."""
+    """Gives a network to be recorded the name that it has in `Smoothed`, and its optional arguments their defaults."""
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
@@ -235,23 +235,23 @@ class Root(nn.Module):
 
 
 def make_pass(net: nn.Module, head: str | None) -> Pass:
-    """A function that runs the network of a `Smoothed` once, for its answer and its patch logits.
+    """Make a function that runs the network of a `Smoothed` once, for its logits and its patch logits.
 
-    Where the network can be recorded, it is the recorded steps with some added. They look every layer and weight up
-    in the `Smoothed`, so whatever is loaded, cast or moved there holds for them.
+    If the network can be recorded, the function is the recorded steps and those that give the patch logits. They look
+    up every layer and weight in the `Smoothed`, so they use whatever is loaded, cast or moved there.
     """
     layer = named_layer(net, head)
     root = Root(net)
     try:
         graph = Recorder().trace(root)
-    except Exception:  # whatever Python code does with a value that is not there yet
+    except Exception:  # whatever the network's own code raises when it gets a value that has no data yet
         return lambda smoothed, x: watched(smoothed.net, x, head=layer)
     try:
         ending = find_ending(root, graph, head=head and f"net.{head}")
     except InvalidInput as error:
         raise refused(net, error.message, hint=error.hint) from None
     if any(step.op == "get_attr" and not str(step.target).startswith("net.") for step in graph.nodes):
-        # A tensor that the network makes anew in every pass was recorded as a constant, which would not move along.
+        # A tensor that the network makes in every pass was recorded as a constant, which would not move with it.
         return lambda smoothed, x: watched(smoothed.net, x, head=layer)
     output = graph.output_node()
     output.args = ((output.args[0], add_patches(root, graph, ending)),)

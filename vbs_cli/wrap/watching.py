@@ -1,4 +1,4 @@
-"""Patch logits of a network that cannot be recorded as a graph, by watching its functions as they are called."""
+"""Patch logits of a network that cannot be recorded as a graph, by watching the functions that it calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONVOLUTIONS = (F.conv1d, F.conv2d)
 
 @dataclass(frozen=True)
 class Call:
-    """A function and what it was given after its input."""
+    """Function and its arguments after the input."""
 
     function: Callable[..., Tensor]
     args: Sequence[Any]
@@ -32,7 +32,7 @@ class Watcher(TorchFunctionMode):
 
     def __init__(self, weight: Tensor | None) -> None:
         super().__init__()
-        self.weight = weight  # of the layer to look for, where it is named
+        self.weight = weight  # weight of the layer to look for, if it was named
         self.features: Tensor | None = None
         self.axis = 1
         self.head: Call | None = None
@@ -57,7 +57,7 @@ class Watcher(TorchFunctionMode):
 
 
 def watched(net: nn.Module, x: Tensor, *, head: nn.Module | None = None) -> tuple[Tensor, Tensor]:
-    """The network's answer (B, K) and patch logits (B, K, *grid), from one pass."""
+    """Run a network once and return its logits (B, K) and patch logits (B, K, *grid)."""
     weight = getattr(head, "weight", None)
     with Watcher(weight) as seen:
         answer = net(x)

@@ -1,37 +1,38 @@
 """The stages on a small run: what they make, what they leave alone, and what they notice."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
-from vbs_cli.stages.pipeline import cost, run_all
 
 from tests.conftest import SMALL
-from tests.stages.helpers import all_numbers, job_in, states
+from tests.fixtures.jobs import Heard, all_numbers, enter, job_in, states
+from vbs_cli.artifacts import passes, training
+from vbs_cli.artifacts.work import NetworksFailed
 from vbs_cli.data.noise import distort
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS
-from vbs_cli.networks import training
+from vbs_cli.networks import training as loop
 from vbs_cli.progress import Progress
 from vbs_cli.run import layout
-from vbs_cli.stages import passes as caches
-from vbs_cli.stages import plot, train
-from vbs_cli.stages import work as networks
+from vbs_cli.stages import plot
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.evaluate import evaluate
 from vbs_cli.stages.report import report
+from vbs_cli.stages.run import run_all
 from vbs_cli.stages.sweep import chosen_noises, sweep
+from vbs_cli.stages.train import train
 
 
 def test_a_finished_run_is_up_to_date_and_running_again_makes_nothing(workplace, no_network):
-    job = job_in(workplace)
+    heard = Heard()
+    job = job_in(workplace, progress=heard)
     assert set(states(job).values()) == {"up to date"}
-    assert cost(job) == 0
     run_all(job)
     assert job.run.store.written == 0
+    assert heard.announced == [0]
 
 
 def test_the_tables_hold_every_method_noise_level_and_metric(made):
@@ -112,7 +113,7 @@ def test_a_deleted_artifact_and_what_follows_are_made_again_to_the_same_bits(wor
 
 def test_retraining_makes_everything_downstream_stale(workplace):
     job = job_in(workplace, replace(SMALL, epochs=1))
-    networks.train_all(job)
+    train(job)
     found = states(job)
     kept = {name for name, state in found.items() if state == "up to date"}
     # what the networks saw is as it was
@@ -135,18 +136,30 @@ def test_settings_that_disagree_with_the_checkpoint_are_noticed_before_any_scori
         evaluate(job)
 
 
+def test_other_sweeps_are_left_out_once_their_networks_are_trained_again(workplace):
+    sweep(job_in(workplace), ["salt-and-pepper"])
+    run_all(job_in(workplace))
+    assert "salt-and-pepper" in set(job_in(workplace).run.metrics["noise"])
+    heard = Heard()
+    job = job_in(workplace, replace(SMALL, epochs=1), progress=heard)
+    run_all(job)
+    assert set(job.run.metrics["noise"]) == {"clean", "gaussian", "speckle"}
+    again = "vbs noise-sweep --noise salt-and-pepper makes them again"
+    assert heard.said[-1] == f"left out stale logits of salt-and-pepper; {again}"
+
+
 def test_more_seeds_keep_the_first_ones(workplace):
     folder = workplace / "runs" / "radio"
     first = (folder / layout.weights(0, "conventional")).read_bytes()
     job = job_in(workplace, replace(SMALL, seeds=3))
-    networks.train_all(job)
+    train(job)
     assert job.run.store.written == 2 * 4  # table, best and last weights and a checkpoint of each network
     assert (folder / layout.weights(0, "conventional")).read_bytes() == first
 
 
 def test_seeds_without_a_sweep_have_no_place_in_its_curve(workplace):
     job = job_in(workplace, replace(SMALL, seeds=3))
-    networks.train_all(job)
+    train(job)
     table = evaluate(job)
     assert set(table[table["noise"] == "clean"]["seed"]) == {0, 1, 2}
     for _, level in table[table["noise"] == "speckle"].groupby("level"):
@@ -155,7 +168,7 @@ def test_seeds_without_a_sweep_have_no_place_in_its_curve(workplace):
 
 def test_a_seed_has_the_same_weights_alone_and_among_others(made, data_only):
     alone = job_in(data_only)
-    train.train_one(alone, seed=1, role="dropout")
+    training.train_one(alone, seed=1, network="dropout")
     name = layout.weights(1, "dropout")
     assert alone.run.store.read(name) == job_in(made).run.store.read(name)
 
@@ -199,21 +212,21 @@ def test_an_interrupted_run_goes_on_and_ends_like_one_that_was_not(data_only, ma
 
 
 def test_one_seed_that_fails_does_not_stop_the_others(data_only, monkeypatch):
-    real = training.initialised
+    real = loop.initialised
 
-    def poisoned(build, *, seed, role):
-        model = real(build, seed=seed, role=role)
-        if (seed, role) == (0, "dropout"):
+    def poisoned(build, *, seed, name):
+        model = real(build, seed=seed, name=name)
+        if (seed, name) == (0, "dropout"):
             with torch.no_grad():
                 next(model.parameters()).fill_(float("nan"))
         return model
 
-    monkeypatch.setattr(training, "initialised", poisoned)
+    monkeypatch.setattr(loop, "initialised", poisoned)
     job = job_in(data_only)
-    failures = networks.train_all(job)
-    assert [work.title for work in failures] == ["seed 0 dropout"]
-    with pytest.raises(VbsError, match=r"1 network failed, the others are done: seed 0 dropout: the loss became nan"):
-        networks.check(failures)
+    failures = train(job)
+    assert [piece.title for piece in failures] == ["seed 0 dropout"]
+    told = str(NetworksFailed(failures))
+    assert told.startswith("1 network failed, the others are done: seed 0 dropout: the loss became nan")
     found = states(job)
     assert found[layout.weights(0, "dropout")] == "missing"
     assert found[layout.weights(1, "dropout")] == found[layout.weights(0, "conventional")] == "up to date"
@@ -288,9 +301,9 @@ def test_figures_and_report_come_from_tables_alone(workplace, no_network):
 
 def test_levels_share_their_cost_estimate(made):
     job = job_in(made)
-    passes = caches.noise_passes(job, ["gaussian"])
-    assert len(passes) == 2 * 2 * 2
-    assert sum(caches.pass_cost(job, p) for p in passes) == 2 * 2 * 70 * (1 + SMALL.draws)
+    swept = passes.noise_passes(job, ["gaussian"])
+    assert len(swept) == 2 * 2 * 2
+    assert sum(passes.cost(job, p) for p in swept) == 2 * 2 * 70 * (1 + SMALL.draws)
 
 
 def test_a_new_method_is_one_registered_class(workplace, no_network, monkeypatch):
@@ -301,7 +314,7 @@ def test_a_new_method_is_one_registered_class(workplace, no_network, monkeypatch
         def temperature(self, record):
             return torch.full((len(record),), self.factor, dtype=torch.float64)
 
-    monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "sharper": Sharper})
+    enter(monkeypatch, METHODS, "sharper", Sharper)
     settings = replace(SMALL, methods=("conventional", "sharper"), options={"sharper": {"factor": 0.25}})
     table = evaluate(job_in(workplace, settings))
     entropy = table[(table["metric"] == "entropy") & (table["noise"] == "clean")].groupby("method")["value"].mean()
@@ -311,10 +324,9 @@ def test_a_new_method_is_one_registered_class(workplace, no_network, monkeypatch
         calibrate(job_in(workplace, replace(settings, options={"sharper": {"fator": 1.0}})))
 
 
-def test_a_method_is_fitted_on_the_network_that_it_reads(workplace, monkeypatch):
+def test_a_method_is_fitted_on_the_view_that_it_is_paired_with(workplace, monkeypatch):
     @dataclass(frozen=True)
     class Remembers(Method):
-        model: ClassVar[str] = "dropout"
         seen: float = 0.0
 
         def fit(self, val):
@@ -323,10 +335,11 @@ def test_a_method_is_fitted_on_the_network_that_it_reads(workplace, monkeypatch)
         def predict_proba(self, record):
             return record.mean_softmax.double()
 
-    monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "remembers": Remembers})
-    job = job_in(workplace, replace(SMALL, methods=("conventional", "remembers")))
+    enter(monkeypatch, METHODS, "remembers", Remembers)
+    job = job_in(workplace, replace(SMALL, methods=("conventional", "remembers", "remembers@draws")))
     for seed, methods in calibrate(job).items():
-        assert methods["remembers"].seen == job.run.logits(seed, "val", model="dropout").logits.double().sum().item()
+        for name, view in (("remembers", "patches"), ("remembers@draws", "draws")):
+            assert methods[name].seen == job.run.logits(seed, "val", view=view).logits.double().sum().item()
 
 
 def test_a_temperature_that_changes_a_prediction_stops_the_evaluation(workplace, monkeypatch):
@@ -335,7 +348,7 @@ def test_a_temperature_that_changes_a_prediction_stops_the_evaluation(workplace,
         def temperature(self, record):
             return torch.full((len(record),), -1.0, dtype=torch.float64)
 
-    monkeypatch.setattr(METHODS, "_entries", {**dict(METHODS.items()), "inverted": Inverted})
+    enter(monkeypatch, METHODS, "inverted", Inverted)
     with pytest.raises(VbsError, match="a temperature changed"):
         evaluate(job_in(workplace, replace(SMALL, methods=("conventional", "inverted"))))
 
