@@ -58,7 +58,7 @@ class Console:
             return
         for renderable in renderables:
             line = isinstance(renderable, str)
-            self.out.print(spelled(renderable) if line else renderable, soft_wrap=line)  # text is not wrapped
+            self.out.print(in_encoding(renderable) if line else renderable, soft_wrap=line)  # text is not wrapped
 
     def error(self, error: VbsError) -> None:
         """Print an error in one line: what happened and what to do."""
@@ -73,7 +73,7 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in values.items()}
 
 
-def spelled(text: str, encoding: str | None = None) -> str:
+def in_encoding(text: str, encoding: str | None = None) -> str:
     """Text with signs that the encoding (of stdout, unless given) has."""
     encoding = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
     for signs, others in SIGNS:
@@ -100,11 +100,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A plain table; columns after the first are right-aligned where they hold numbers."""
     body = [[str(cell) for cell in row] for row in rows]
     built = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for position, column in enumerate(map(spelled, columns)):
+    for position, column in enumerate(map(in_encoding, columns)):
         numeric = body and all(row[position][:1].isdigit() or row[position][:1] in ("-", "+") for row in body)
         built.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in body:
-        built.add_row(*(escape(spelled(cell)) for cell in row))
+        built.add_row(*(escape(in_encoding(cell)) for cell in row))
     return built
 
 

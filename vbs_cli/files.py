@@ -153,7 +153,7 @@ def check_writable(folder: Path) -> None:
     (folder / "probe").unlink(missing_ok=True)  # another process may probe the same folder
 
 
-def told_size(n_bytes: float) -> str:
+def format_size(n_bytes: float) -> str:
     """Format a number of bytes by powers of 1000: `512 B`, `1.3 GB`."""
     for unit in ("B", "kB", "MB"):
         if n_bytes < 1000:

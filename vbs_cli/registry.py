@@ -67,7 +67,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     return UnknownName(f"unknown {kind} {name!r}", hint=hint)
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names as in a sentence: `a`, `a and b`, `a, b and c`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from vbs_cli.bench import Network
+from vbs_cli.bench import BenchNetwork
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -22,5 +22,5 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def network() -> Network:
-    return Network("conv1d-radio", shape=(2, 400), classes=5, width=8, dropout=0.5, kernel=3)
+def network() -> BenchNetwork:
+    return BenchNetwork("conv1d-radio", shape=(2, 400), classes=5, width=8, dropout=0.5, kernel=3)

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench, compare
-from vbs_cli.bench.protocol import Costs, Rate, Request, Timing
+from vbs_cli.bench import COLUMNS, CONTENDERS, BenchNetwork, bench, compare
+from vbs_cli.bench.protocol import BenchRequest, Costs, Rate, Timing
 from vbs_cli.bench.worker import Worker
 from vbs_cli.errors import InvalidInput, VbsError
 
 DRAWS, MEMBERS = 4, 3
 
 
-def request_for(network: Network, method: str, variant: str, *, batch: int = 2) -> Request:
-    return Request(network, method, variant, batch=batch, draws=DRAWS, members=MEMBERS, device="cpu")
+def request_for(network: BenchNetwork, method: str, variant: str, *, batch: int = 2) -> BenchRequest:
+    return BenchRequest(network, method, variant, batch=batch, draws=DRAWS, members=MEMBERS, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def rows(network: Network) -> dict[tuple[str, str], dict[str, Any]]:
+def rows(network: BenchNetwork) -> dict[tuple[str, str], dict[str, Any]]:
     """A table measured in this process, which saves twelve starts of torch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compare, "Remote", Worker)
@@ -88,7 +88,7 @@ def test_flops_of_the_network_are_those_of_its_convolutions(rows: Rows) -> None:
     assert rows["conventional", "paper"]["flops"] == 3 * (inner + last + pooling_and_softmax)
 
 
-def test_parameters_are_those_of_all_networks_that_a_prediction_needs(network: Network, rows: Rows) -> None:
+def test_parameters_are_those_of_all_networks_that_a_prediction_needs(network: BenchNetwork, rows: Rows) -> None:
     one = sum(value.numel() for value in network.build(dropout=False).parameters())
     assert rows["vbs", "paper"]["parameters"] == rows["mc-dropout", "paper"]["parameters"] == one
     assert rows["ensemble", "paper"]["parameters"] == MEMBERS * one
@@ -98,7 +98,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, own: Sequence[float], plain: Sequ
     """Workers that are no processes and take the times that they are told to, the first for warmth."""
 
     class Told:
-        def __init__(self, request: Request) -> None:
+        def __init__(self, request: BenchRequest) -> None:
             self.times = {"own": iter([99.0, *own]), "plain": iter([99.0, *plain])}
 
         def __enter__(self) -> Told:
@@ -123,7 +123,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, own: Sequence[float], plain: Sequ
 
 
 def test_each_time_is_compared_with_that_of_the_plain_prediction_beside_it(
-    network: Network, monkeypatch: pytest.MonkeyPatch
+    network: BenchNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The weather changes: all that is timed second or third takes ten times as long."""
     answering(monkeypatch, own=[2.0, 20.0, 20.0], plain=[1.0, 10.0, 10.0])
@@ -132,20 +132,20 @@ def test_each_time_is_compared_with_that_of_the_plain_prediction_beside_it(
     assert {row["latency_ratio"] for row in others} == {2.0}
 
 
-def test_slow_contenders_are_timed_less_often(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_contenders_are_timed_less_often(network: BenchNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "PATIENCE", 0.0)
     answering(monkeypatch, own=[1.0] * 9, plain=[1.0] * 9)
     assert {row["repeats"] for row in bench(network, batch=1, repeats=9)} == {compare.FEWEST}
 
 
-def test_progress_is_told_after_every_row(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told_after_every_row(network: BenchNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, own=[1.0], plain=[1.0])
     steps: list[int] = []
     bench(network, batch=1, repeats=1, advance=steps.append)
     assert steps == [1] * len(CONTENDERS)
 
 
-def test_a_worker_in_another_process_answers_as_one_in_this_does(network: Network) -> None:
+def test_a_worker_in_another_process_answers_as_one_in_this_does(network: BenchNetwork) -> None:
     request = request_for(network, "ensemble", "vbs")
     with compare.Remote(request) as there, Worker(request) as here:
         told, known = there.costs(), here.costs()
@@ -157,7 +157,7 @@ def test_a_worker_in_another_process_answers_as_one_in_this_does(network: Networ
     assert not Path(here.folder.name).exists()
 
 
-def test_all_draws_at_once_take_more_memory_than_draws_in_turn(network: Network) -> None:
+def test_all_draws_at_once_take_more_memory_than_draws_in_turn(network: BenchNetwork) -> None:
     larger = replace(network, shape=(2, 1580), width=16)
     with compare.Remote(request_for(larger, "mc-dropout", "paper", batch=128)) as worker:
         at_once = worker.costs()
@@ -189,7 +189,7 @@ def worker_that(does: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     ],
 )
 def test_a_failing_worker_is_one_line(
-    network: Network, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, message: str
+    network: BenchNetwork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, message: str
 ) -> None:
     worker_that(does, monkeypatch, tmp_path)
     with (
@@ -212,9 +212,9 @@ def test_a_worker_finds_the_package_and_keeps_the_settings_of_the_user(
     assert found["OMP_WAIT_POLICY"] == "ACTIVE"
 
 
-def test_a_request_survives_the_journey(network: Network) -> None:
+def test_a_request_survives_the_journey(network: BenchNetwork) -> None:
     request = request_for(network, "vbs", "paper")
-    assert Request.from_json(request.to_json()) == request
+    assert BenchRequest.from_json(request.to_json()) == request
 
 
 @pytest.mark.parametrize(
@@ -226,17 +226,17 @@ def test_a_request_survives_the_journey(network: Network) -> None:
         ({"repeats": 0}, "at least 1"),
     ],
 )
-def test_bad_counts_are_refused(network: Network, wrong: dict[str, int], message: str) -> None:
+def test_bad_counts_are_refused(network: BenchNetwork, wrong: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         bench(network, **{"batch": 2, **wrong})  # type: ignore[arg-type]
 
 
-def test_mc_dropout_without_dropout_is_refused(network: Network) -> None:
+def test_mc_dropout_without_dropout_is_refused(network: BenchNetwork) -> None:
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         bench(replace(network, dropout=0.0), batch=2)
 
 
-def test_a_device_that_is_not_there_is_refused(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_not_there_is_refused(network: BenchNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(VbsError, match="--device cpu"):
         bench(network, batch=2, device="cuda")

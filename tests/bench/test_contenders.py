@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vbs_cli.bench import Network
+from vbs_cli.bench import BenchNetwork
 from vbs_cli.bench.contenders import CONTENDERS, CONVENTIONAL, TEMPERATURE, VBS, Case, find_contender
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits, pool
@@ -21,15 +21,15 @@ DRAWS, MEMBERS = 4, 3
 
 
 @pytest.fixture
-def x(network: Network) -> Tensor:
+def x(network: BenchNetwork) -> Tensor:
     return network.inputs(6)
 
 
-def case_of(method: str, variant: str, network: Network, folder: Path) -> Case:
+def case_of(method: str, variant: str, network: BenchNetwork, folder: Path) -> Case:
     return find_contender(method, variant).case(network, folder, draws=DRAWS, members=MEMBERS, device="cpu")
 
 
-def predicted(method: str, variant: str, network: Network, folder: Path, x: Tensor) -> Tensor:
+def predicted(method: str, variant: str, network: BenchNetwork, folder: Path, x: Tensor) -> Tensor:
     return find_contender(method, variant).predict(case_of(method, variant, network, folder), x)
 
 
@@ -47,7 +47,7 @@ def test_every_method_is_measured_in_both_variants_and_the_plain_prediction_firs
 )
 @torch.inference_mode()
 def test_a_single_pass_predicts_what_the_method_makes_of_the_patches(
-    network: Network, x: Tensor, tmp_path: Path, name: str, fitted: Method, variant: str
+    network: BenchNetwork, x: Tensor, tmp_path: Path, name: str, fitted: Method, variant: str
 ) -> None:
     record = Logits.from_patches(network.build(dropout=False)(x), kernel=network.kernel)
     assert type(fitted) is type(method_of(find_pair(name), {}))
@@ -56,7 +56,7 @@ def test_a_single_pass_predicts_what_the_method_makes_of_the_patches(
 
 
 @torch.inference_mode()
-def test_smoothing_makes_a_difference_in_what_is_measured(network: Network, x: Tensor, tmp_path: Path) -> None:
+def test_smoothing_makes_a_difference_in_what_is_measured(network: BenchNetwork, x: Tensor, tmp_path: Path) -> None:
     plain = predicted("conventional", "paper", network, tmp_path, x)
     smooth = predicted("vbs", "paper", network, tmp_path, x)
     assert (smooth.max(1).values < plain.max(1).values).all()
@@ -65,7 +65,7 @@ def test_smoothing_makes_a_difference_in_what_is_measured(network: Network, x: T
 @pytest.mark.parametrize("variant", ["paper", "vbs"])
 @torch.inference_mode()
 def test_members_predict_what_a_deep_ensemble_makes_of_them(
-    network: Network, x: Tensor, tmp_path: Path, variant: str
+    network: BenchNetwork, x: Tensor, tmp_path: Path, variant: str
 ) -> None:
     logits = torch.stack([pool(network.build(dropout=False, seed=seed)(x)) for seed in range(MEMBERS)])
     assert not torch.allclose(logits[0], logits[1])
@@ -74,7 +74,7 @@ def test_members_predict_what_a_deep_ensemble_makes_of_them(
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_members_of_an_ensemble_are_all_in_memory_or_one_at_a_time(network: Network, tmp_path: Path) -> None:
+def test_the_members_of_an_ensemble_are_all_in_memory_or_one_at_a_time(network: BenchNetwork, tmp_path: Path) -> None:
     together = case_of("ensemble", "paper", network, tmp_path)
     in_turn = case_of("ensemble", "vbs", network, tmp_path)
     assert (len(together.nets), len(in_turn.nets), len(in_turn.saved)) == (MEMBERS, 1, MEMBERS)
@@ -83,7 +83,7 @@ def test_the_members_of_an_ensemble_are_all_in_memory_or_one_at_a_time(network: 
 
 
 @torch.inference_mode()
-def test_draws_at_once_are_those_of_torchs_own_dropout(network: Network, x: Tensor, tmp_path: Path) -> None:
+def test_draws_at_once_are_those_of_torchs_own_dropout(network: BenchNetwork, x: Tensor, tmp_path: Path) -> None:
     case = case_of("mc-dropout", "paper", network, tmp_path)
     dropouts = [layer for layer in case.nets[0].modules() if isinstance(layer, nn.Dropout)]
     assert [layer.training for layer in dropouts] == [True] * 5
@@ -98,7 +98,7 @@ def test_draws_at_once_are_those_of_torchs_own_dropout(network: Network, x: Tens
 
 
 @torch.inference_mode()
-def test_draws_in_turn_are_draws_of_the_same_distribution(network: Network, tmp_path: Path) -> None:
+def test_draws_in_turn_are_draws_of_the_same_distribution(network: BenchNetwork, tmp_path: Path) -> None:
     x = network.inputs(1).expand(2_000, *network.shape)
     torch.manual_seed(0)
     at_once = predicted("mc-dropout", "paper", network, tmp_path, x)
@@ -108,7 +108,7 @@ def test_draws_in_turn_are_draws_of_the_same_distribution(network: Network, tmp_
 
 
 @torch.inference_mode()
-def test_draws_in_turn_leave_the_dropouts_off(network: Network, x: Tensor, tmp_path: Path) -> None:
+def test_draws_in_turn_leave_the_dropouts_off(network: BenchNetwork, x: Tensor, tmp_path: Path) -> None:
     case = case_of("mc-dropout", "vbs", network, tmp_path)
     find_contender("mc-dropout", "vbs").predict(case, x)
     dropouts = [module for module in case.nets[0].modules() if isinstance(module, Dropout)]

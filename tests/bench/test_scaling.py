@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from vbs_cli.bench import Network, scaling
+from vbs_cli.bench import BenchNetwork, scaling
 from vbs_cli.bench.scaling import COLUMNS, MEASURED, bench_scaling, exponents, plans
 from vbs_cli.bench.worker import Worker
 
 
-def test_one_thing_at_a_time_is_varied(network: Network) -> None:
+def test_one_thing_at_a_time_is_varied(network: BenchNetwork) -> None:
     seen = {
         against: [(value, request) for what, value, request in plans(network, 16) if what == against]
         for against in ("batch", "classes", "patches", "draws")
@@ -30,7 +30,7 @@ def test_one_thing_at_a_time_is_varied(network: Network) -> None:
 
 
 @pytest.fixture(scope="module")
-def rows(network: Network) -> list[dict[str, Any]]:
+def rows(network: BenchNetwork) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scaling, "Remote", Worker)
         patch.setattr(scaling, "BATCHES", (2, 4, 8))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from vbs_cli.bench import Network, training
+from vbs_cli.bench import BenchNetwork, training
 from vbs_cli.bench.training import Lesson, Ours, Plain, bench_training, losses_apart, with_torch_dropout
 from vbs_cli.errors import VbsError
 from vbs_cli.models.dropout import Dropout
@@ -21,9 +21,9 @@ from vbs_cli.stages import bench as bench_stage
 
 COLUMNS = ["kernel", "size", "rival", "ours_ms", "rival_ms", "ratio", "max_diff"]
 NETWORKS = {
-    "conv1d-radio": Network("conv1d-radio", (2, 400), classes=5, width=8, dropout=0.5, kernel=3),
-    "conv1d-speech": Network("conv1d-speech", (1, 1280), classes=5, width=8, dropout=0.5, kernel=3),
-    "nin": Network("nin", (3, 16, 16), classes=5, width=8, dropout=0.5, kernel=1),
+    "conv1d-radio": BenchNetwork("conv1d-radio", (2, 400), classes=5, width=8, dropout=0.5, kernel=3),
+    "conv1d-speech": BenchNetwork("conv1d-speech", (1, 1280), classes=5, width=8, dropout=0.5, kernel=3),
+    "nin": BenchNetwork("nin", (3, 16, 16), classes=5, width=8, dropout=0.5, kernel=1),
 }
 
 

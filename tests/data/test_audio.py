@@ -7,12 +7,12 @@ import pytest
 import soundfile
 import torch
 
-from vbs_cli.data.audio import BadRecording, Reading, read_samples
+from vbs_cli.data.audio import AudioReading, BadRecording, read_samples
 from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
 RATE = 16_000
-READING = Reading(rate=RATE, crop=1_000)
+READING = AudioReading(rate=RATE, crop=1_000)
 
 
 def tone(seconds=0.5, rate=RATE, channels=1, frequency=440.0):
@@ -101,7 +101,7 @@ def test_a_damaged_recording_stops_everything_unless_bad_ones_are_skipped(tmp_pa
     with pytest.raises(VbsError, match=r"r1\.flac is damaged"):
         batches(READING, some)
     left_out = Counter()
-    (batch,) = batches(Reading(rate=RATE, crop=1_000, skip_bad=True), some, left_out)
+    (batch,) = batches(AudioReading(rate=RATE, crop=1_000, skip_bad=True), some, left_out)
     assert batch.ids == ["r0", "r2"]
     assert left_out == {"damaged": 1}
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.fixtures.datasets import noise, write_image
 from vbs_cli.data import images
-from vbs_cli.data.images import BadImage, Reading, read_pixels
+from vbs_cli.data.images import BadImage, ImageReading, read_pixels
 from vbs_cli.data.preparation import Example
 from vbs_cli.errors import VbsError
 
@@ -18,7 +18,7 @@ def examples(paths):
 
 
 def read_all(paths, left_out=None, **options):
-    reading = Reading(**options)
+    reading = ImageReading(**options)
     shape, like = reading.shape(examples(paths))
     batches = list(
         reading.batches(examples(paths), Counter() if left_out is None else left_out, shape=shape, like=like)

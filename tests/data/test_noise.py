@@ -8,7 +8,7 @@ import torch
 import torchvision.transforms.functional as TF
 
 from vbs_cli.data import NOISES, noise
-from vbs_cli.data.noise import Draws, distort, noises_for
+from vbs_cli.data.noise import KeptDraws, distort, noises_for
 from vbs_cli.errors import InvalidInput
 
 PLACE = {"dataset": "radio", "split": "test", "block": 0}
@@ -226,7 +226,7 @@ def test_inputs_may_lie_in_memory_in_any_order(name):
 
 @pytest.mark.parametrize("name", ["gaussian", "speckle", "salt-and-pepper", "elastic"])
 def test_levels_and_models_share_one_draw_per_block(name, draws_made):
-    draws = Draws()
+    draws = KeptDraws()
     for _model in range(2):
         for level in (0.0, 0.25, 0.5, 1.0):
             for block, x in enumerate(images(20).split(8)):
@@ -246,14 +246,14 @@ def test_what_is_kept_does_not_show_in_the_results(name):
             for block, x in enumerate(blocks)
         ]
 
-    expected = swept(Draws(bound=0))
+    expected = swept(KeptDraws(bound=0))
     for bound in (size, 2 * size, 100 * size):
-        assert all(torch.equal(a, b) for a, b in zip(swept(Draws(bound)), expected, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(swept(KeptDraws(bound)), expected, strict=True))
 
 
 def test_draws_beyond_the_bound_are_drawn_again(draws_made):
     x = images()
-    draws = Draws(bound=2 * x.nbytes)
+    draws = KeptDraws(bound=2 * x.nbytes)
     for level in (0.5, 1.0):
         for block in range(3):
             distort(x, noise="gaussian", level=level, **{**PLACE, "block": block}, draws=draws)
@@ -265,7 +265,7 @@ def test_draws_beyond_the_bound_are_drawn_again(draws_made):
 )
 def test_draws_of_different_things_are_kept_side_by_side(other, draws_made):
     first = {"x": images(), "noise": "gaussian", "level": 0.5, **PLACE}
-    draws = Draws()
+    draws = KeptDraws()
     for call, made in ((first, 1), (first, 1), (first | other, 2), (first | other, 2), (first, 2)):
         call = dict(call)
         distort(call.pop("x"), **call, draws=draws)
@@ -274,15 +274,15 @@ def test_draws_of_different_things_are_kept_side_by_side(other, draws_made):
 
 def test_a_block_of_another_length_has_a_draw_of_its_own():
     x = images()
-    draws = Draws()
+    draws = KeptDraws()
     distort(x, noise="gaussian", level=0.5, **PLACE, draws=draws)
     short = distort(x[:3], noise="gaussian", level=0.5, **PLACE, draws=draws)
-    assert torch.equal(short, distort(x[:3], noise="gaussian", level=0.5, **PLACE, draws=Draws(bound=0)))
+    assert torch.equal(short, distort(x[:3], noise="gaussian", level=0.5, **PLACE, draws=KeptDraws(bound=0)))
 
 
 @pytest.mark.parametrize("name", ["speckle", "affine", "elastic"])
 def test_what_a_forward_pass_left_serves_where_gradients_are_needed(name):
-    draws = Draws()
+    draws = KeptDraws()
     noise.affine_sources.cache_clear()
     with torch.inference_mode():
         distort(images(), noise=name, level=0.5, **PLACE, draws=draws)

@@ -6,7 +6,7 @@ import pytest
 
 from vbs_cli.diagnosis.base import QUESTIONS, Finding, side
 from vbs_cli.diagnosis.judgement import judge, state
-from vbs_cli.diagnosis.search import Choice
+from vbs_cli.diagnosis.search import Candidate
 from vbs_cli.metrics import Interval
 
 GOOD = {"rank_correlation": "for", "sigma_ratio": "for", "nll_conventional": "for", "nll_temperature": "for"}
@@ -48,7 +48,7 @@ def test_what_became_of_the_method_under_a_noise(changed, expected):
 
 def test_better_settings_make_up_for_scores_but_never_for_a_spread_that_does_not_rise():
     worse = place("a", **{**GOOD, "nll_temperature": "against"})
-    better = Choice(kernel=1, alpha=3.0, beta="mean")
+    better = Candidate(kernel=1, alpha=3.0, beta="mean")
     assert verdict(worse).verdict == "does-not-fit"
     found = verdict(worse, better=better)
     assert found.verdict == "fits-with-settings"
@@ -99,7 +99,7 @@ def test_a_spread_that_misleads_on_clean_data_is_told():
 
 
 def test_better_settings_never_save_a_spread_that_falls():
-    better = Choice(kernel=5, alpha=2.0, beta="q75")
+    better = Candidate(kernel=5, alpha=2.0, beta="q75")
     assert verdict(place("a", **GOOD), better=better).verdict == "fits-with-settings"
     assert "kernel 5, alpha 2, beta q75" in verdict(place("a", **GOOD), better=better).advice
     assert verdict(place("a", **{**GOOD, "sigma_ratio": "against"}), better=better).verdict == "does-not-fit"

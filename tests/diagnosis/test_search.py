@@ -7,7 +7,7 @@ import torch
 
 from tests.diagnosis.samples import PATCHES, record
 from vbs_cli import Logits, VarianceSmoothing, score
-from vbs_cli.diagnosis.search import GRID, Choice, Grid, better_settings, gain_of, search, windowed
+from vbs_cli.diagnosis.search import GRID, Candidate, Grid, better_settings, gain_of, search, windowed
 
 METHOD = VarianceSmoothing()
 
@@ -95,5 +95,5 @@ def test_the_gain_of_settings_is_their_nll_less_that_of_the_method():
 
 
 def test_settings_are_told_in_words():
-    assert str(Choice(10, 1.0, "mean+0.5")) == "kernel 10, alpha 1, beta mean+0.5"
-    assert str(Choice(None, 2.345, -1.2345)) == "alpha 2.35, beta -1.23"
+    assert str(Candidate(10, 1.0, "mean+0.5")) == "kernel 10, alpha 1, beta mean+0.5"
+    assert str(Candidate(None, 2.345, -1.2345)) == "alpha 2.35, beta -1.23"

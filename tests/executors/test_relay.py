@@ -8,7 +8,7 @@ import pytest
 
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.executors import Messages, Relay
-from vbs_cli.executors.relay import Told
+from vbs_cli.executors.relay import RelayedTask
 from vbs_cli.progress import Progress, Task
 
 
@@ -127,7 +127,7 @@ def test_errors_say_whether_the_command_was_wrong():
 
 def test_a_piece_of_work_keeps_its_last_note_for_the_end():
     stream = io.StringIO()
-    task = Told(Messages(stream), 1)
+    task = RelayedTask(Messages(stream), 1)
     task.note("all of it")
     task.flush()
     assert json.loads(stream.getvalue())["note"] == "all of it"

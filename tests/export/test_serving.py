@@ -14,7 +14,7 @@ import pytest
 
 from tests.fixtures.jobs import job_in, wait_for
 from vbs_cli.export import FORMATS
-from vbs_cli.stages.export import Choice, export
+from vbs_cli.stages.export import ExportChoice, export
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -31,7 +31,7 @@ def served(workplace):
     for library in FORMATS["onnx"].libraries:
         pytest.importorskip(library)
     job = job_in(workplace)
-    row = export(job, Choice("onnx"))
+    row = export(job, ExportChoice("onnx"))
     (workplace / "serve.py").write_text(the_code(), encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

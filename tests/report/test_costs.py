@@ -22,7 +22,7 @@ from vbs_cli.report.costs import (
     exponent_lines,
     scaling_lines,
 )
-from vbs_cli.report.tables import latex_table
+from vbs_cli.summary import latex_table
 
 
 @pytest.fixture

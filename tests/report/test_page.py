@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.fixtures.tables import MakeTables
-from vbs_cli.files import told_size
+from vbs_cli.files import format_size
 from vbs_cli.paper.claims import claims
 from vbs_cli.plots import FIGURES
 from vbs_cli.report.page import ReportData, flat, render
@@ -193,4 +193,4 @@ def test_nested_settings_become_dotted_names() -> None:
     ("size", "text"), [(0, "0 B"), (999, "999 B"), (1300, "1.3 kB"), (2.5e6, "2.5 MB"), (1.3e12, "1300.0 GB")]
 )
 def test_sizes_are_readable(size: float, text: str) -> None:
-    assert told_size(size) == text
+    assert format_size(size) == text

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import SMALL
 from tests.fixtures.jobs import hashes, job_in
 from vbs_cli import VarianceSmoothing, diagnose, open_run
-from vbs_cli.artifacts.passes import known_passes, load, words_for
+from vbs_cli.artifacts.passes import known_passes, read_record, specs_for
 from vbs_cli.artifacts.plan import planned
 from vbs_cli.artifacts.work import Work, parse_work
 from vbs_cli.errors import InvalidInput
@@ -98,13 +98,13 @@ def test_noised_validation_data_are_a_piece_of_work_and_no_sweep(workplace):
     job = job_in(workplace)
     passes = stage.validation_passes(job, "gaussian", [0.5])
     assert [p.word for p in passes] == ["val:gaussian@0.5"] * 2
-    assert words_for(job, passes[:1]) == ("val:gaussian@0.5",)
+    assert specs_for(job, passes[:1]) == ("val:gaussian@0.5",)
     assert parse_work(job, "0/conventional", ["val:gaussian@0.5"]).passes(job) == passes[:1]
     [record] = Work(0, "conventional", ("val:gaussian@0.5",)).artifacts(planned(job, listed=passes))
     assert record.name == passes[0].name
     diagnosis(job, "gaussian")
     assert all(p.split == "test" for p, _ in known_passes(job))
-    assert load(job_in(workplace), passes[0]).parts is not None
+    assert read_record(job_in(workplace), passes[0]).parts is not None
 
 
 def test_the_command_gives_rows_a_verdict_and_advice_as_json(workplace, vbs):

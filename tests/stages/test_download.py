@@ -16,7 +16,7 @@ from vbs_cli.data.fetch import Remote, fetch
 from vbs_cli.errors import Busy, InvalidInput, MissingArtifact
 from vbs_cli.locks import locked
 from vbs_cli.protocols import protocol
-from vbs_cli.stages.download import download, ensure_data, listed
+from vbs_cli.stages.download import download, ensure_data, list_datasets
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_what_a_killed_process_left_is_neither_read_nor_kept(tmp_path):
 
 def test_the_list_tells_what_there_is_and_what_is_prepared(tmp_path, files):
     download(tmp_path / "data", "radio", Request(origin=files))
-    rows = {row["dataset"]: row for row in listed(tmp_path / "data")}
+    rows = {row["dataset"]: row for row in list_datasets(tmp_path / "data")}
     assert set(rows) == {"radio", "librispeech", "cifar10", "folder"}
     assert rows["radio"]["prepared"] == "captures, files"
     assert rows["radio"]["bytes"] > 0

@@ -16,11 +16,11 @@ from vbs_cli.run import Recipe, formats, layout
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.clean import clean_caches
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.export import Choice, aims, export
+from vbs_cli.stages.export import ExportChoice, aims, export
 
 # Smoothing at work on every input, unlike that of the small run.
 STRONG = replace(SMALL, options={"vbs": {"alpha": 3.0, "beta": 0.9}})
-TS = Choice("torchscript")  # which needs no library beside torch and is quickly written
+TS = ExportChoice("torchscript")  # which needs no library beside torch and is quickly written
 NAME = "export/radio-seed0.torchscript"
 
 
@@ -31,7 +31,9 @@ def smoothed(folder, **extra):
     return job
 
 
-@pytest.mark.parametrize("choice", [Choice("onnx"), Choice("pt2", 1), TS, Choice("torchscript", method="temperature")])
+@pytest.mark.parametrize(
+    "choice", [ExportChoice("onnx"), ExportChoice("pt2", 1), TS, ExportChoice("torchscript", method="temperature")]
+)
 def test_the_file_predicts_what_the_run_evaluates(workplace, choice):
     for library in FORMATS[choice.format].libraries:
         pytest.importorskip(library)
@@ -81,7 +83,7 @@ def test_scores_that_come_later_renew_the_card_alone(workplace):
 
 def test_another_method_stands_beside_and_replaces_nothing(workplace):
     job = job_in(workplace)
-    names = {aims(job, Choice("pt2", method=method))[1][0] for method in ("vbs", "temperature", "conventional")}
+    names = {aims(job, ExportChoice("pt2", method=method))[1][0] for method in ("vbs", "temperature", "conventional")}
     assert names == {f"export/radio-seed0{rest}.pt2" for rest in ("", "-temperature", "-conventional")}
 
 
@@ -163,7 +165,7 @@ def test_a_copy_has_cards_of_its_own_name(workplace, tmp_path):
 
 def test_a_seed_that_was_not_trained_is_refused(workplace):
     with pytest.raises(MissingArtifact, match=r"no seed 2: .* has seeds 0 to 1; vbs train --seeds 3"):
-        export(job_in(workplace), Choice("pt2", seed=2))
+        export(job_in(workplace), ExportChoice("pt2", seed=2))
 
 
 def test_a_network_that_is_missing_names_the_training(workplace):
@@ -191,7 +193,7 @@ def test_methods_that_are_missing_name_calibrate(workplace):
 def test_a_method_that_the_run_leaves_out_names_how_it_is_fitted(workplace):
     job = job_in(workplace, replace(SMALL, methods=("conventional", "vbs")))
     with pytest.raises(MissingArtifact, match="vbs calibrate --methods conventional,vbs,temperature"):
-        export(job, Choice("pt2", method="temperature"))
+        export(job, ExportChoice("pt2", method="temperature"))
 
 
 @pytest.mark.parametrize(
@@ -205,11 +207,11 @@ def test_a_method_that_the_run_leaves_out_names_how_it_is_fitted(workplace):
 )
 def test_methods_that_one_pass_cannot_give_are_refused_with_the_reason(method, why):
     with pytest.raises(InvalidInput, match=f"{method} cannot be exported: .*{why}"):
-        Choice("onnx", method=method)
+        ExportChoice("onnx", method=method)
 
 
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(UnknownName, match="did you mean 'onnx'"):
-        Choice("onx")
+        ExportChoice("onx")
     with pytest.raises(UnknownName, match="did you mean 'temperature'"):
-        Choice("onnx", method="temperatur")
+        ExportChoice("onnx", method="temperatur")

@@ -26,7 +26,7 @@ from vbs_cli.plots import FIGURES
 from vbs_cli.run import formats, layout
 from vbs_cli.stages.calibrate import calibrate
 from vbs_cli.stages.evaluate import evaluate
-from vbs_cli.stages.export import Choice, export
+from vbs_cli.stages.export import ExportChoice, export
 from vbs_cli.stages.run import run_all
 from vbs_cli.stages.status import status
 from vbs_cli.stages.sweep import run_study, sweep
@@ -121,7 +121,7 @@ def test_what_a_stage_made_is_stale_once_its_revision_is_raised(made, monkeypatc
 def test_studies_and_exports_have_revisions_too(workplace, monkeypatch):
     job = job_in(workplace)
     run_study(job, study.Exposure("gaussian", (0.0, 0.5)))
-    export(job, Choice("torchscript"))
+    export(job, ExportChoice("torchscript"))
     monkeypatch.setattr(study, "REVISION", 2)
     monkeypatch.setattr(exports, "REVISION", 2)
     found = whys(job_in(workplace))

@@ -232,10 +232,10 @@ def test_words_name_passes_by_noise_where_all_of_the_run_s_levels_are_meant(made
     every = passes.noise_passes(job, ["gaussian"])
     of_one = [p for p in every if (p.seed, p.view) == (0, "draws")]
     clean = [passes.Pass(0, "draws", "val")]
-    assert passes.words_for(job, [*clean, *of_one]) == ("val", "gaussian")
-    assert passes.words_for(job, of_one[1:]) == ("gaussian@1.0",)
+    assert passes.specs_for(job, [*clean, *of_one]) == ("val", "gaussian")
+    assert passes.specs_for(job, of_one[1:]) == ("gaussian@1.0",)
     for asked in (of_one, of_one[1:], [passes.Pass(0, "draws", "test", "speckle", 0.05)]):
-        assert Work(0, "dropout", passes.words_for(job, asked)).passes(job) == asked
+        assert Work(0, "dropout", passes.specs_for(job, asked)).passes(job) == asked
 
 
 @pytest.mark.parametrize("word", ["gaussian@", "gaussian@0", "gaussian@nan", "gaussian@x", "hail@0.5", "@0.5"])

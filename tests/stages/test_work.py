@@ -43,7 +43,7 @@ def test_a_whole_run_side_by_side_gives_the_same_bits_too(made, data_only):
 def test_the_order_of_the_networks_does_not_matter(made, data_only):
     job = with_plan(job_in(data_only))
     pieces = [Work(seed, network, ("train", "val")) for seed in (1, 0) for network in ("dropout", "conventional")]
-    assert work.do_all(job, pieces) == {}
+    assert work.run_all_work(job, pieces) == {}
     training.tidy(job)
     assert hashes(data_only).items() <= hashes(made).items()
 
@@ -52,7 +52,7 @@ def test_what_does_not_show_up_here_is_an_error(data_only, monkeypatch):
     """As when a worker has a folder of the same name that is not shared."""
     monkeypatch.setattr(work, "VISIBLE", 0.1)
     job = with_plan(job_in(data_only))
-    assert "share that folder" in work.unseen(job, Work(0, "dropout", ("train",)))
+    assert "share that folder" in work.missing_after_wait(job, Work(0, "dropout", ("train",)))
 
 
 def test_an_interrupted_crew_leaves_its_checkpoints_to_the_next(data_only, made):

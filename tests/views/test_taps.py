@@ -12,7 +12,7 @@ from vbs_cli import Logits
 from vbs_cli.data import base, open_dataset
 from vbs_cli.errors import InvalidInput, NotFinite
 from vbs_cli.models import build_model
-from vbs_cli.models.memory import placed
+from vbs_cli.models.memory import to_device
 from vbs_cli.views import walk as walking
 from vbs_cli.views.fast import CONVOLUTIONS, fast
 from vbs_cli.views.patches import Patches, patches_of
@@ -103,7 +103,7 @@ def by_hand(net, names, x):
         )
         for name in names
     ]
-    net(placed(x))
+    net(to_device(x))
     for hook in hooks:
         hook.remove()
     flat = {name: values.reshape(*values.shape[:2], -1) for name, values in taken.items()}
@@ -168,14 +168,18 @@ def model():
 
 
 def seen_networks(monkeypatch, hook=None, layer=0):
-    """Networks that `walk` makes ready, with `hook` before a layer of each."""
+    """Networks that `walk` makes ready, with `hook(inputs)` before a layer of each whenever it runs on data."""
     nets = []
+
+    def before(layer, inputs):
+        if not inputs[0].is_meta:
+            hook(inputs[0])
 
     def watched(*args, **options):
         made_ready = fast(*args, **options)
         nets.append(made_ready.net)
         if hook:
-            made_ready.net[layer].register_forward_pre_hook(hook)
+            made_ready.net[layer].register_forward_pre_hook(before)
         return made_ready
 
     monkeypatch.setattr(walking, "fast", watched)
@@ -272,9 +276,9 @@ def test_a_pass_that_ran_out_of_memory_and_was_repeated_counts_once(split, model
     [whole] = walk(model, split, VIEW, extras=("activations",))
     sizes = []
 
-    def scarce(layer, inputs):
-        sizes.append(len(inputs[0]))
-        if len(inputs[0]) > 10:
+    def scarce(x):
+        sizes.append(len(x))
+        if len(x) > 10:
             raise error
 
     seen_networks(monkeypatch, scarce, layer=5)
@@ -289,8 +293,8 @@ def test_a_pass_that_ran_out_of_memory_in_its_second_chunk_counts_once(split, mo
     [whole] = walk(model, split, VIEW, extras=("activations",))
     sizes = []
 
-    def scarce(layer, inputs):
-        sizes.append(len(inputs[0]))
+    def scarce(x):
+        sizes.append(len(x))
         if len(sizes) == 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
 

@@ -74,7 +74,7 @@ def test_several_noises_in_one_walk_give_what_each_gives_alone(split, view, monk
 
     noises = ["gaussian", "speckle", "salt-and-pepper"]
     counts = []
-    together = run(noises, kept=noise.Draws(), advance=counts.append)
+    together = run(noises, kept=noise.KeptDraws(), advance=counts.append)
     assert sum(counts) == 3 * len(split)
     for each, record in zip(noises, together, strict=True):
         [alone] = run([each])

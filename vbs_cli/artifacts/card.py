@@ -20,12 +20,12 @@ from vbs_cli.export import FORMATS
 from vbs_cli.export.check import BATCHES, TOLERANCE
 from vbs_cli.export.module import INPUT
 from vbs_cli.methods.base import Method
-from vbs_cli.models.base import FITTING, MODELS, spelled
+from vbs_cli.models.base import FITTING, MODELS, format_shape
 from vbs_cli.models.fitting import fitting_name
-from vbs_cli.report.tables import markdown_table
 from vbs_cli.run import layout
+from vbs_cli.summary import markdown_table
 
-TOLD = ("accuracy", "nll", "brier", "ece", "entropy")
+CARD_METRICS = ("accuracy", "nll", "brier", "ece", "entropy")
 LIMITS = (
     "The numbers hold for inputs like those of the test split, prepared in the same way; of inputs from elsewhere they "
     "say nothing. A temperature changes how sure a prediction claims to be, never which class is predicted. "
@@ -38,7 +38,7 @@ OF_SIMULATION = " The data are simulated: nothing here tells how the model does 
 
 
 @dataclass(frozen=True)
-class Facts:
+class ExportFacts:
     """Facts about an exported file that its card reports: what it holds and the results of its check."""
 
     seed: int
@@ -50,17 +50,17 @@ class Facts:
     real: int  # number of test inputs among those compared
 
 
-def card_of(job: Job, facts: Facts, tables: Sequence[str], *, weights: str) -> dict[str, Any]:
+def card_of(job: Job, facts: ExportFacts, tables: Sequence[str], *, weights: str) -> dict[str, Any]:
     """Card as plain JSON; `tables` names the tables of scores that are up to date, `weights` the exported weights."""
     data, store, s = job.data, job.run.store, job.run.settings
     network = fitting_name(data.shape) if s.model == FITTING else s.model
     width = f" of width {s.width}" if network in MODELS else ""
     libraries = ("torch", "numpy", *FORMATS[facts.format].libraries)
-    told = f"{network}{width} for {data.classes} classes of {data.name}, calibrated by {facts.method}"
+    what = f"{network}{width} for {data.classes} classes of {data.name}, calibrated by {facts.method}"
     return {
         "schema": 1,
         "file": Path(facts.artifact).name,
-        "what": f"{told}; seed {facts.seed} of the run {job.run.path.name}",
+        "what": f"{what}; seed {facts.seed} of the run {job.run.path.name}",
         "format": facts.format,
         "network": network,
         "seed": facts.seed,
@@ -90,17 +90,17 @@ def card_of(job: Job, facts: Facts, tables: Sequence[str], *, weights: str) -> d
     }
 
 
-def metrics_of(job: Job, facts: Facts) -> list[dict[str, Any]]:
+def metrics_of(job: Job, facts: ExportFacts) -> list[dict[str, Any]]:
     """Scores of the exported seed, clean and under every noise and level that was swept."""
     found = job.run.metrics
-    own = found[(found["seed"] == facts.seed) & (found["method"] == facts.method) & found["metric"].isin(TOLD)]
+    own = found[(found["seed"] == facts.seed) & (found["method"] == facts.method) & found["metric"].isin(CARD_METRICS)]
     return rows(own, ["noise", "level", "metric", "value"])
 
 
-def intervals_of(job: Job, facts: Facts) -> list[dict[str, Any]]:
+def intervals_of(job: Job, facts: ExportFacts) -> list[dict[str, Any]]:
     """Intervals of the method's scores over examples and all seeds of the run."""
     found = job.run.intervals
-    own = found[(found["method"] == facts.method) & (found["baseline"] == "") & found["metric"].isin(TOLD)]
+    own = found[(found["method"] == facts.method) & (found["baseline"] == "") & found["metric"].isin(CARD_METRICS)]
     return rows(own, ["noise", "level", "metric", "value", "low", "high"])
 
 
@@ -112,7 +112,7 @@ def markdown_of(card: Mapping[str, Any]) -> str:
     """Card as Markdown."""
     method, given, data, apart = card["method"], card["input"], card["data"], card["differences"]
     numbers = [[name, str(value)] for name, value in method.items() if name != "name" and value is not None]
-    shapes = [[name, spelled(tuple(shape))] for name, shape in card["outputs"].items()]
+    shapes = [[name, format_shape(tuple(shape))] for name, shape in card["outputs"].items()]
     compared = f"{apart['random']} random inputs in batches of {', '.join(map(str, BATCHES))}"
     compared += f" and on {apart['real']} of the test split, half of them under noise" if apart["real"] else ""
     largest = ", ".join(f"{name} {apart[name]:.1e}" for name in card["outputs"])
@@ -125,7 +125,7 @@ def markdown_of(card: Mapping[str, Any]) -> str:
         f"`{method['name']}`, fitted on the validation split:",
         markdown_table(["parameter", "value"], numbers),
         "## Input and outputs",
-        f"`{given['name']}`, {given['type']}, {spelled(tuple(given['shape']))}: {given['scaling']}.",
+        f"`{given['name']}`, {given['type']}, {format_shape(tuple(given['shape']))}: {given['scaling']}.",
         markdown_table(["output", "shape"], shapes),
         f"Classes, in the order of the probabilities: {', '.join(card['classes'])}.",
         "## Data",
@@ -149,17 +149,17 @@ def score_sections(card: Mapping[str, Any]) -> list[str]:
     if not card["metrics"]:
         return ["The run has not been evaluated; `vbs evaluate`, then `vbs export` again, fills this in."]
     found = pd.DataFrame(card["metrics"])
-    columns = ["condition", *TOLD]
-    lines = [[at.name, *cells(at.of(found))] for at in told_conditions(found)]
+    columns = ["condition", *CARD_METRICS]
+    lines = [[at.name, *cells(at.of(found))] for at in listed_conditions(found)]
     sections = [f"This network, seed {card['seed']}:", markdown_table(columns, lines)]
     if card["intervals"]:
         over = pd.DataFrame(card["intervals"])
-        lines = [[at.name, *cells(at.of(over))] for at in told_conditions(over)]
+        lines = [[at.name, *cells(at.of(over))] for at in listed_conditions(over)]
         sections += ["The method over all seeds, with 95 % intervals:", markdown_table(columns, lines)]
     return sections
 
 
-def told_conditions(found: pd.DataFrame) -> list[Condition]:
+def listed_conditions(found: pd.DataFrame) -> list[Condition]:
     """Conditions that a card lists: clean first, then some levels of every noise."""
     conditions = [Condition(layout.CLEAN, 0.0)]
     for noise, swept in found[found["level"] > 0].groupby("noise", sort=False):
@@ -168,11 +168,11 @@ def told_conditions(found: pd.DataFrame) -> list[Condition]:
 
 
 def cells(found: pd.DataFrame) -> list[str]:
-    """Scores of one condition as text, in the order of TOLD, with their intervals if the rows have any."""
+    """Scores of one condition as text, in the order of CARD_METRICS, with their intervals if the rows have any."""
     by_metric = {str(row["metric"]): row for row in found.to_dict("records")}
 
-    def told(row: Mapping[Any, Any]) -> str:
+    def cell(row: Mapping[Any, Any]) -> str:
         interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if "low" in row else ""
         return f"{row['value']:.3f}{interval}"
 
-    return [told(by_metric[name]) if name in by_metric else "-" for name in TOLD]
+    return [cell(by_metric[name]) if name in by_metric else "-" for name in CARD_METRICS]

@@ -11,7 +11,7 @@ from torch import Tensor
 from vbs_cli import files
 from vbs_cli.artifacts.fits import Fitted
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import Pass, load_records
+from vbs_cli.artifacts.passes import Pass, read_records
 from vbs_cli.conditions import Condition
 from vbs_cli.errors import VbsError
 from vbs_cli.logits import Logits
@@ -100,7 +100,7 @@ def scored_cells(job: Job, fitted: Fitted, cells: Sequence[Cell]) -> Iterator[tu
             wanted.setdefault(cell.source, []).append(cell)
         behind = dict.fromkeys(p for some in wanted.values() for p in some[0].passes)
         joined = any(seed == layout.TOGETHER for seed, _ in wanted)
-        for source, record in load_records(job, behind, joined=joined):
+        for source, record in read_records(job, behind, joined=joined):
             for cell in wanted.get(source, ()):
                 yield cell, score_record(fitted[cell.seed][cell.method], record)
 

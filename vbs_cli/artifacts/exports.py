@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from vbs_cli import __version__, files
-from vbs_cli.artifacts.card import Facts, card_of, markdown_of
+from vbs_cli.artifacts.card import ExportFacts, card_of, markdown_of
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass
-from vbs_cli.artifacts.training import need_trained, trained
+from vbs_cli.artifacts.training import check_trained, trained
 from vbs_cli.data.noise import distort
 from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.export import FORMATS
@@ -36,7 +36,7 @@ SCORES = (layout.METRICS, layout.INTERVALS)
 
 
 @dataclass(frozen=True)
-class Choice:
+class ExportChoice:
     """Format of an export, and the seed and method to export."""
 
     format: str
@@ -56,9 +56,9 @@ class Choice:
         return VIEWS[find_pair(self.method).view].network
 
 
-def artifacts(job: Job, choice: Choice) -> list[Artifact]:
+def artifacts(job: Job, choice: ExportChoice) -> list[Artifact]:
     """Artifacts of an export: the file, then its card as JSON and as Markdown."""
-    method, weights = fitted(job, choice), need_trained(job, choice.seed, choice.network)
+    method, weights = fitted(job, choice), check_trained(job, choice.seed, choice.network)
     name = layout.export(job.data.name, choice.seed, choice.method, FORMATS[choice.format].suffix)
     made_with = {"vbs": __version__, "torch": torch.__version__}
     settings = {**asdict(choice), "fitted": asdict(method), "kernel": job.run.settings.kernel, **made_with}
@@ -73,13 +73,13 @@ def known_artifacts(job: Job) -> list[Artifact]:
     entries = job.run.store.entries.values()
     values = [entry.settings for entry in entries if entry.stage == STAGE]
     found: list[Artifact] = []
-    for choice in dict.fromkeys(Choice(each["format"], each["seed"], each["method"]) for each in values):
+    for choice in dict.fromkeys(ExportChoice(each["format"], each["seed"], each["method"]) for each in values):
         with suppress(MissingArtifact):
             found += artifacts(job, choice)
     return found
 
 
-def fitted(job: Job, choice: Choice) -> TemperatureMethod:
+def fitted(job: Job, choice: ExportChoice) -> TemperatureMethod:
     """Fitted method of the chosen seed; an error if it is not up to date with the run's network and settings."""
     if choice.seed not in job.seeds:
         there = f"{job.run.path} has seeds 0 to {job.seeds[-1]}"
@@ -88,7 +88,7 @@ def fitted(job: Job, choice: Choice) -> TemperatureMethod:
     if choice.method not in job.methods:
         hint = f"vbs calibrate --methods {','.join([*job.methods, choice.method])}"
         raise MissingArtifact(f"{job.run.path} does not compare {choice.method}", hint=hint)
-    need_trained(job, choice.seed, choice.network)
+    check_trained(job, choice.seed, choice.network)
     val = Pass(choice.seed, job.pairs[choice.method].view, "val")
     for name in (val.name, layout.METHODS):
         state = job.run.store.state(name, job.graph[name].recipe)
@@ -107,7 +107,7 @@ def scores(job: Job) -> list[str]:
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     """Write the file, unless only its card is due, and the card, if the file passes the check."""
     values = due[0].recipe.settings
-    choice = Choice(values["format"], values["seed"], values["method"])
+    choice = ExportChoice(values["format"], values["seed"], values["method"])
     file, *cards = artifacts(job, choice)
     anew = file.name in {each.name for each in due}
     store, form, method = job.run.store, FORMATS[choice.format], fitted(job, choice)
@@ -126,7 +126,7 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
         task.note(f"checked on {sum(BATCHES)} random and {sum(map(len, real))} test inputs")
     if anew:
         store.write(file.name, data, file.recipe)
-    facts = Facts(choice.seed, choice.method, method, choice.format, file.name, apart, real=sum(map(len, real)))
+    facts = ExportFacts(choice.seed, choice.method, method, choice.format, file.name, apart, real=sum(map(len, real)))
     card = card_files(card_of(job, facts, scores(job), weights=file.recipe.inputs[0]))
     for each in cards:
         store.write(each.name, card[Path(each.name).suffix[1:]], each.recipe)

@@ -16,7 +16,7 @@ from vbs_cli.run.store import DAMAGED
 
 STAGE = "plot"
 REVISION = 1  # of the code that all figures share; each figure also has its own
-CURVES = "training"  # figure that `vbs train` draws, and the field of `Tables` that it reads
+TRAINING_CURVES = "training"  # figure that `vbs train` draws, and the field of `Tables` that it reads
 SWEEP, STUDY = "vbs noise-sweep", "vbs noise-sweep --study ensemble"
 
 # Artifact that each field of `Tables` is read from, and the command that makes it.
@@ -36,7 +36,7 @@ MADE_BY: Mapping[str, tuple[str, str]] = {
 
 def tables_of(job: Job, fields: Iterable[str]) -> tuple[str, ...]:
     """Names of the artifacts that fields of `Tables` are read from; `training` has one for each network."""
-    names = [sorted(job.run.training_tables()) if field == CURVES else [MADE_BY[field][0]] for field in fields]
+    names = [sorted(job.run.training_tables()) if field == TRAINING_CURVES else [MADE_BY[field][0]] for field in fields]
     return tuple(name for some in names for name in some)
 
 
@@ -63,19 +63,19 @@ def known_artifacts(job: Job) -> list[Artifact]:
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     """Draw figures, each once for all its formats."""
-    for (figure, methods), group in groupby(due, key=lambda each: drawn_by(each.recipe)):
+    for (figure, methods), group in groupby(due, key=lambda each: figure_and_methods(each.recipe)):
         read = tables(job, READS[figure])
         drawn = FIGURES[figure](read.of_methods(methods) if methods else read)
         for each in group:
             job.run.store.write(each.name, save(drawn, each.name.rsplit(".", 1)[1]), each.recipe)
 
 
-def drawn_by(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
+def figure_and_methods(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
     """Figure and methods of a recipe."""
     return recipe.settings["figure"], tuple(recipe.settings["methods"])
 
 
-def problems(job: Job) -> dict[str, MissingArtifact]:
+def table_errors(job: Job) -> dict[str, MissingArtifact]:
     """Error for each field of `Tables` whose table is missing or out of date, with the command that makes it."""
     found = {}
     for field, (name, command) in MADE_BY.items():
@@ -90,7 +90,7 @@ def problems(job: Job) -> dict[str, MissingArtifact]:
             if not state.current and state.kind != DAMAGED:
                 found[field] = MissingArtifact(f"{path} is {state}", hint=f"{command} makes it again")
     if not job.run.training_tables():
-        found[CURVES] = MissingArtifact(f"{job.run.path} has no trained network", hint="vbs train makes them")
+        found[TRAINING_CURVES] = MissingArtifact(f"{job.run.path} has no trained network", hint="vbs train makes them")
     return found
 
 
@@ -98,15 +98,15 @@ def tables(job: Job, fields: Iterable[str]) -> Tables:
     """Read some tables of the run, each checked by its hash."""
 
     def read(field: str) -> pd.DataFrame:
-        return job.run.training if field == CURVES else job.run.table(MADE_BY[field][0])
+        return job.run.training if field == TRAINING_CURVES else job.run.table(MADE_BY[field][0])
 
     return Tables(**{field: read(field) for field in fields})
 
 
-def evaluated(job: Job) -> Tables:
+def current_tables(job: Job) -> Tables:
     """Read all tables that are up to date; those of `vbs evaluate` must be among them."""
-    missing = problems(job)
+    missing = table_errors(job)
     for field in ("metrics", "reliability", "intervals", "coverage", "proxy"):
         if field in missing:
             raise missing[field]
-    return tables(job, [field for field in (*MADE_BY, CURVES) if field not in missing])
+    return tables(job, [field for field in (*MADE_BY, TRAINING_CURVES) if field not in missing])

@@ -8,7 +8,7 @@ from typing import Any
 
 from vbs_cli import files
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import clean_passes, load_records
+from vbs_cli.artifacts.passes import clean_passes, read_records
 from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method
 from vbs_cli.run import Artifact, Recipe, layout
@@ -40,7 +40,7 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     [artifact] = due
     passes = clean_passes(job, "val")
     job.make([p.name for p in passes], to_read=[p.name for p in passes])
-    fitted = fit(job, dict(load_records(job, passes)))
+    fitted = fit(job, dict(read_records(job, passes)))
     stored = {str(seed): {name: asdict(method) for name, method in methods.items()} for seed, methods in fitted.items()}
     job.run.store.write(artifact.name, files.to_json(stored), artifact.recipe)
 

@@ -15,7 +15,7 @@ from torch import nn
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.training import trained, untrained, weights_name
 from vbs_cli.data import NOISES, Split
-from vbs_cli.data.noise import Draws
+from vbs_cli.data.noise import KeptDraws
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import ACTIVATIONS, Logits, spreads_named
 from vbs_cli.models.base import patch_grid
@@ -32,9 +32,9 @@ REVISION = 1  # of the walk and the records; raised when passes give other numbe
 CLEAN_SPLITS = ("val", "test")
 SPREAD_SETTINGS = ("kernel", "extras")  # settings that can be changed without the network if the parts were kept
 FLOAT = 4  # bytes
-AT = "@"  # in the word of a pass, between a noise and its level
-VALIDATION = "val:"  # in the word of a pass, before a noise on the validation data
-OF_VIEW = "/"  # in the word of a pass, after the name of a view
+LEVEL_SEPARATOR = "@"  # in the word of a pass, between a noise and its level
+VALIDATION_PREFIX = "val:"  # in the word of a pass, before a noise on the validation data
+VIEW_SEPARATOR = "/"  # in the word of a pass, after the name of a view
 
 
 @dataclass(frozen=True)
@@ -68,19 +68,19 @@ class Pass:
     @property
     def word(self) -> str:
         """Word that asks `vbs work` for this pass: "test", "gaussian@0.5", "val:gaussian@0.5", "augmented/test"."""
-        of = VALIDATION if self.split == "val" else ""
-        word = self.split if self.clean else f"{of}{self.noise}{AT}{self.level!r}"
-        return word if self.view == own_view(self.network) else f"{self.view}{OF_VIEW}{word}"
+        of = VALIDATION_PREFIX if self.split == "val" else ""
+        word = self.split if self.clean else f"{of}{self.noise}{LEVEL_SEPARATOR}{self.level!r}"
+        return word if self.view == default_view(self.network) else f"{self.view}{VIEW_SEPARATOR}{word}"
 
     @property
     def title(self) -> str:
-        of = "" if self.view == own_view(self.network) else f"{self.view} "
+        of = "" if self.view == default_view(self.network) else f"{self.view} "
         if self.clean:
             return f"{of}{self.split}"
         return f"{of}{'val ' if self.split == 'val' else ''}{self.noise} {self.level:.2f}"
 
 
-def own_view(network: str) -> str:
+def default_view(network: str) -> str:
     """View that words of `vbs work` mean if they name none: patches, or else the first that reads the network."""
     views = [name for name, view in VIEWS.items() if view.network == network and not view.source]
     return USUAL if USUAL in views else views[0]
@@ -120,36 +120,36 @@ def noise_passes(job: Job, noises: Iterable[str], levels: Sequence[float] = ()) 
     ]
 
 
-def passes_named(job: Job, seed: int, network: str, word: str) -> list[Pass]:
+def passes_of_spec(job: Job, seed: int, network: str, word: str) -> list[Pass]:
     """Passes that a word asks for: over a split, or under noise at one level ("gaussian@0.5") or all of the run's."""
-    view, _, rest = word.rpartition(OF_VIEW)
-    view = view or own_view(network)
+    view, _, rest = word.rpartition(VIEW_SEPARATOR)
+    view = view or default_view(network)
     if rest in CLEAN_SPLITS:
         return [Pass(seed, view, rest)]
-    split = "val" if rest.startswith(VALIDATION) else "test"
-    noise, _, level = rest.removeprefix(VALIDATION).partition(AT)
+    split = "val" if rest.startswith(VALIDATION_PREFIX) else "test"
+    noise, _, level = rest.removeprefix(VALIDATION_PREFIX).partition(LEVEL_SEPARATOR)
     levels = [float(level)] if level else job.run.settings.level_values()
     return [Pass(seed, view, split, noise, each) for each in levels if each > 0]
 
 
-def words_for(job: Job, passes: Sequence[Pass]) -> tuple[str, ...]:
+def specs_for(job: Job, passes: Sequence[Pass]) -> tuple[str, ...]:
     """Words that ask for passes of one network; a noise alone ("gaussian") if all levels of the settings are wanted."""
     asked = {p.word: p.word for p in passes}
     for view, noise in {(p.view, p.noise) for p in passes if not p.clean and p.split == "test"}:
         first = next(p for p in passes if (p.view, p.noise) == (view, noise))
-        short = first.word.partition(AT)[0]
-        every = [p.word for p in passes_named(job, first.seed, first.network, short)]
+        short = first.word.partition(LEVEL_SEPARATOR)[0]
+        every = [p.word for p in passes_of_spec(job, first.seed, first.network, short)]
         if all(word in asked for word in every):
             asked |= dict.fromkeys(every, short)
     return tuple(dict.fromkeys(asked.values()))
 
 
-def check_word(job: Job, network: str, word: str) -> bool:
+def is_spec(job: Job, network: str, word: str) -> bool:
     """Whether a word names passes of a network."""
-    view, slash, rest = word.rpartition(OF_VIEW)
+    view, slash, rest = word.rpartition(VIEW_SEPARATOR)
     if slash and not (view in job.passing and job.passing[view].network == network):
         return False
-    noise, at, level = rest.removeprefix(VALIDATION).partition(AT)
+    noise, at, level = rest.removeprefix(VALIDATION_PREFIX).partition(LEVEL_SEPARATOR)
     try:
         at_level = noise in NOISES and bool(at) and 0 < float(level) < math.inf
     except ValueError:
@@ -177,16 +177,16 @@ def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
     first = next(iter(recipes))
     model = trained(job, first.seed, first.network)
     splits = {name: job.data.split(name) for name in {p.split for p in recipes}}
-    kept = Draws()
+    kept = KeptDraws()
     with job.progress.task(f"{label}, logits", sum(cost(job, p) for p in recipes)) as task:
-        for group in walks(job, list(recipes)):
+        for group in group_by_walk(job, list(recipes)):
             task.note(", ".join(p.title for p in group))
             for p, record in zip(group, run_walk(job, model, splits[group[0].split], group, kept, task), strict=True):
                 job.run.store.write(p.name, formats.logits_bytes(record), recipes[p])
         task.note(f"{len(recipes)} forward pass{'es' if len(recipes) > 1 else ''}")
 
 
-def walks(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
+def group_by_walk(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
     """Group passes that share a walk over the data, by level, split and view, from the lowest level up."""
 
     def key(p: Pass) -> tuple[float, str, str, bool]:
@@ -195,7 +195,9 @@ def walks(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
     return [list(group) for _, group in groupby(sorted(passes, key=key), key=key)]
 
 
-def run_walk(job: Job, model: nn.Module, split: Split, passes: Sequence[Pass], kept: Draws, task: Task) -> list[Logits]:
+def run_walk(
+    job: Job, model: nn.Module, split: Split, passes: Sequence[Pass], kept: KeptDraws, task: Task
+) -> list[Logits]:
     """Walk over a split once and return the records of passes that differ in their noise alone."""
     first = passes[0]
     view = job.views[first.view]
@@ -233,7 +235,7 @@ def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:
     return sum(job.data.counts[p.split] * per_example(p.view, keeps_parts(job, p)) for p in passes)
 
 
-def resummarise(job: Job, artifact: Artifact) -> bool:
+def renew_spreads(job: Job, artifact: Artifact) -> bool:
     """Renew a record whose spreads alone are stale from the parts that it keeps; return whether that was possible."""
     store, wanted = job.run.store, artifact.recipe
     entry = store.entries.get(artifact.name)
@@ -293,16 +295,16 @@ def passes_behind(job: Job, artifact: str) -> list[Pass]:
     return [Pass.of(each.recipe.settings) for each in behind if each.recipe.stage == STAGE]
 
 
-def load(job: Job, p: Pass) -> Logits:
+def read_record(job: Job, p: Pass) -> Logits:
     """Read the record of a pass."""
     return formats.logits_from(job.run.store.read(p.name))
 
 
-def load_records(job: Job, passes: Iterable[Pass], *, joined: bool = True) -> Iterator[tuple[tuple[int, str], Logits]]:
+def read_records(job: Job, passes: Iterable[Pass], *, joined: bool = True) -> Iterator[tuple[tuple[int, str], Logits]]:
     """Yield ((seed, view), record) of passes over the same inputs, without parts; records joined of all seeds last."""
     members: dict[str, dict[int, Logits]] = {view.source: {} for view in job.joining.values()} if joined else {}
     for p in passes:
-        record = replace(load(job, p), parts=None)
+        record = replace(read_record(job, p), parts=None)
         if p.view in members:
             members[p.view][p.seed] = Logits(record.logits, labels=record.labels)
         yield (p.seed, p.view), record
@@ -313,7 +315,7 @@ def load_records(job: Job, passes: Iterable[Pass], *, joined: bool = True) -> It
             yield (layout.TOGETHER, name), view.join([found[seed] for seed in job.seeds], spreads=spreads)
 
 
-def need_networks(job: Job) -> None:
+def check_has_networks(job: Job) -> None:
     """Refuse a run that was made from logits, in a command that needs networks."""
     if job.given:
         hint = "only vbs evaluate --val FILE --test FILE can bring more logits"

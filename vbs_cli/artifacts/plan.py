@@ -46,7 +46,7 @@ def with_everything(job: Job) -> Job:
     return job
 
 
-def say_left_out(job: Job) -> None:
+def report_left_out(job: Job) -> None:
     """Tell the user which sweeps the tables leave out, since they are stale or lack passes of some network."""
     used = {p.noise for p in passes.passes_behind(job, layout.METRICS)}
     known = [(p, state) for p, state in passes.known_passes(job) if not p.clean]

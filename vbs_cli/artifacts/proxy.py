@@ -13,7 +13,7 @@ from torch import Tensor
 from vbs_cli import files
 from vbs_cli.artifacts.cells import Source, by_condition, score_record, sources
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import Pass, load_records
+from vbs_cli.artifacts.passes import Pass, read_records
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics.proxy import Course, proxy
 from vbs_cli.run import layout
@@ -69,7 +69,7 @@ def courses_of(job: Job, passes: Sequence[Pass]) -> Iterator[tuple[str, list[Cou
     in_order = sorted(everywhere, key=lambda source: (source[0], order[source[1]]))
     seen: dict[Source, list[Seen]] = {source: [] for source in in_order}
     for _, group in conditions:
-        for source, record in load_records(job, group):
+        for source, record in read_records(job, group):
             if source in seen:
                 s = score_record(METHODS[job.views[source[1]].plain](), record)
                 columns = (s.need("sigma"), 1 - s.correct, s.confidence, s.need("part_accuracy"))

@@ -23,7 +23,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "pandas", "matplotlib")
 def artifacts(job: Job) -> list[Artifact]:
     """Artifact of the report, made from the tables that exist and the figures of all methods."""
     drawn = [layout.figure(figure, "svg") for figure in FIGURES]
-    there = [layout.METHODS, *figures.tables_of(job, [*figures.MADE_BY, figures.CURVES]), *drawn]
+    there = [layout.METHODS, *figures.tables_of(job, [*figures.MADE_BY, figures.TRAINING_CURVES]), *drawn]
     inputs = tuple(name for name in there if job.run.store.has(name))
     settings = {"settings": json.loads(json.dumps(asdict(job.run.settings))), "vbs": __version__}
     return [Artifact(layout.REPORT, Recipe(STAGE, settings, inputs, {"report": REVISION}), make)]
@@ -37,9 +37,9 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
 
 def gathered(job: Job) -> ReportData:
     """Read everything that a report shows of a run."""
-    tables = figures.evaluated(job)
+    tables = figures.current_tables(job)
     store = job.run.store
-    missing = figures.problems(job)
+    missing = figures.table_errors(job)
     left_out = {figure: str(missing[field]) for figure, reads in READS.items() for field in reads if field in missing}
     drawn = {figure: layout.figure(figure, "svg") for figure in FIGURES if figure not in left_out}
     return ReportData(

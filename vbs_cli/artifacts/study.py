@@ -16,8 +16,8 @@ from vbs_cli import files
 from vbs_cli.artifacts import fits
 from vbs_cli.artifacts.cells import cells_of, scored_cells
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import Pass, load_records
-from vbs_cli.artifacts.tables import interval_rows, labelled
+from vbs_cli.artifacts.passes import Pass, read_records
+from vbs_cli.artifacts.tables import interval_rows, with_labels
 from vbs_cli.methods import Method
 from vbs_cli.metrics import METRICS, Scored, bootstrap, values_of
 from vbs_cli.run import Artifact, Recipe, formats, layout
@@ -98,14 +98,14 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
 
 def table_of(job: Job, rows: list[dict[str, Any]]) -> bytes:
     """Bytes of a table of these rows, from the lowest level up."""
-    return formats.table_bytes(labelled(job, sorted(rows, key=lambda row: float(row["level"]))))
+    return formats.table_bytes(with_labels(job, sorted(rows, key=lambda row: float(row["level"]))))
 
 
 def fit(job: Job) -> dict[str, Method]:
     """Fit both methods on the validation records of all members."""
     names = [p.name for p in validation(job)]
     job.make(names, to_read=names)
-    records = dict(load_records(job, validation(job)))
+    records = dict(read_records(job, validation(job)))
     both = (BASELINE, SMOOTHED)
     return {name: job.methods[name].fit(records[layout.TOGETHER, job.pairs[name].view]) for name in both}
 

@@ -67,7 +67,7 @@ def shown_passes(passes: Iterable[Pass]) -> list[Pass]:
     return [p for p in passes if Condition(p.noise, p.level) in shown]
 
 
-def labelled(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
+def with_labels(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
     """Table of these rows whose first columns say where its numbers come from."""
     table = pd.DataFrame(rows)
     labels = job.labels()
@@ -84,13 +84,13 @@ def make_metrics(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) ->
             yield {"metric": metric, "value": value}
 
     cells = cells_of(job, fitted, passes_behind(job, artifact.name))
-    table, marks = cell_by_cell(job, fitted, cells, artifact.name, ["metric", "value"], rows_of, task="scoring")
-    ordered = in_order(with_level_zero(table), job.run.settings.methods, "metric")
-    data = formats.table_bytes(labelled(job, ordered[SCORE_COLUMNS]), marks)
+    table, marks = score_changed_cells(job, fitted, cells, artifact.name, ["metric", "value"], rows_of, task="scoring")
+    ordered = sort_table(with_level_zero(table), job.run.settings.methods, "metric")
+    data = formats.table_bytes(with_labels(job, ordered[SCORE_COLUMNS]), marks)
     job.run.store.write(artifact.name, data, artifact.recipe)
 
 
-def cell_by_cell(
+def score_changed_cells(
     job: Job,
     fitted: Fitted,
     cells: Sequence[Cell],
@@ -131,7 +131,7 @@ def earlier_table(job: Job, name: str, columns: Sequence[str]) -> tuple[pd.DataF
     return table[list(columns)], formats.table_notes(data)
 
 
-def in_order(table: pd.DataFrame, methods: Sequence[str], last: str) -> pd.DataFrame:
+def sort_table(table: pd.DataFrame, methods: Sequence[str], last: str) -> pd.DataFrame:
     """Sort a table by noise, level, seed, method (in the order of `methods`) and a last column."""
     order = {name: position for position, name in enumerate(methods)}
 
@@ -157,7 +157,7 @@ def make_replicates(job: Job, due: Sequence[Artifact], done: Sequence[Artifact])
     [artifact] = due
     fitted = job.run.methods
     every = cells_of(job, fitted, passes_behind(job, artifact.name))
-    groups, of_cell = methods_of(every), fingerprints(job, fitted, every, REVISION)
+    groups, of_cell = cells_by_method(every), fingerprints(job, fitted, every, REVISION)
     marks = {name: files.sha256_of_json([of_cell[cell.name] for cell in cells]) for name, cells in groups.items()}
     tensors, known = earlier_replicates(job)
     kept = {name: tensors[name] for name in groups if known.get(name) == marks[name]}
@@ -174,7 +174,7 @@ def make_replicates(job: Job, due: Sequence[Artifact], done: Sequence[Artifact])
     job.run.store.write(artifact.name, formats.tensors_bytes(found, notes=marks), artifact.recipe)
 
 
-def methods_of(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+def cells_by_method(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """Cells of each method under each condition, keyed by `replicates_name`, for the seeds that all methods have."""
     groups: dict[str, list[Cell]] = {}
     for at, group in groupby(cells, key=lambda cell: cell.at):
@@ -214,7 +214,7 @@ def make_intervals(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) 
         }
         keys = {"noise": at.noise, "level": at.level}
         rows += [{**keys, **row} for row in interval_rows(Bootstrap(columns), methods, with_intervals())]
-    job.run.store.write(artifact.name, formats.table_bytes(labelled(job, rows)), artifact.recipe)
+    job.run.store.write(artifact.name, formats.table_bytes(with_labels(job, rows)), artifact.recipe)
 
 
 def interval_rows(found: Bootstrap, methods: Sequence[str], metrics: Sequence[str]) -> Iterator[Row]:
@@ -240,7 +240,7 @@ def make_reliability(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]
     for cell, predictions in scored_cells(job, fitted, cells_of(job, fitted, passes_behind(job, artifact.name))):
         n_bins = job.run.settings.reliability_bins
         rows += reliability_rows(predictions, n_bins, seed=cell.seed, method=cell.method)
-    job.run.store.write(artifact.name, formats.table_bytes(labelled(job, rows)), artifact.recipe)
+    job.run.store.write(artifact.name, formats.table_bytes(with_labels(job, rows)), artifact.recipe)
 
 
 def make_coverage(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
@@ -253,9 +253,9 @@ def make_coverage(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -
             yield {"coverage": coverage, "risk": risk}
 
     cells, columns = cells_of(job, fitted, passes_behind(job, artifact.name)), ["coverage", "risk"]
-    table, marks = cell_by_cell(job, fitted, cells, artifact.name, columns, rows_of, task="risk and coverage")
-    ordered = in_order(table, job.run.settings.methods, "coverage")
-    data = formats.table_bytes(labelled(job, ordered[["seed", "method", "noise", "level", *columns]]), marks)
+    table, marks = score_changed_cells(job, fitted, cells, artifact.name, columns, rows_of, task="risk and coverage")
+    ordered = sort_table(table, job.run.settings.methods, "coverage")
+    data = formats.table_bytes(with_labels(job, ordered[["seed", "method", "noise", "level", *columns]]), marks)
     job.run.store.write(artifact.name, data, artifact.recipe)
 
 
@@ -264,7 +264,7 @@ def make_proxy(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> N
     [artifact] = due
     earlier = earlier_table(job, artifact.name, proxy.COLUMNS)
     table, marks = proxy.proxy_table(job, passes_behind(job, artifact.name), *earlier)
-    job.run.store.write(artifact.name, formats.table_bytes(labelled(job, table), marks), artifact.recipe)
+    job.run.store.write(artifact.name, formats.table_bytes(with_labels(job, table), marks), artifact.recipe)
 
 
 def reliability_rows(predictions: Scored, n_bins: int, **keys: Any) -> list[Row]:

@@ -17,7 +17,7 @@ from vbs_cli.data import Split
 from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.executors import Local
 from vbs_cli.models.base import model_revision
-from vbs_cli.models.memory import arranged, placed
+from vbs_cli.models.memory import channels_last, to_device
 from vbs_cli.networks import NETWORKS
 from vbs_cli.networks import training as loop
 from vbs_cli.networks.base import Tensors
@@ -70,7 +70,7 @@ def cost_of_one(job: Job) -> float:
     return job.run.settings.epochs * job.data.counts["train"] * TRAINING_COST
 
 
-def begin(job: Job, networks: Sequence[tuple[int, str]]) -> None:
+def announce_training(job: Job, networks: Sequence[tuple[int, str]]) -> None:
     """Estimate the hours that the paper's profile takes on a CPU, and drop the checkpoints of forced trainings.
 
     A forced training thus begins anew, but continues from its own checkpoints if it is interrupted.
@@ -183,8 +183,8 @@ def epoch_line(history: tuple[loop.Epoch, ...], plan: loop.Schedule) -> str:
 def estimate_seconds(job: Job) -> float:
     """Estimate how long one network will train, from a few steps on made-up inputs."""
     s, steps = job.run.settings, 3
-    x, y = placed(torch.zeros(s.batch, *job.data.shape)), torch.zeros(s.batch, dtype=torch.int64)
-    model = arranged(untrained(job, next(iter(job.networks))))
+    x, y = to_device(torch.zeros(s.batch, *job.data.shape)), torch.zeros(s.batch, dtype=torch.int64)
+    model = channels_last(untrained(job, next(iter(job.networks))))
     stepper = loop.Stepper(model, loop.adam(model, lr=s.lr, weight_decay=s.weight_decay))
     with threads(s.threads):
         stepper.step(x, y)
@@ -206,7 +206,7 @@ def weights_name(job: Job, seed: int, network: str) -> str:
     return (layout.best_weights if job.run.settings.select == "best" else layout.weights)(seed, network)
 
 
-def need_trained(job: Job, seed: int, network: str) -> str:
+def check_trained(job: Job, seed: int, network: str) -> str:
     """Name of a network's weights; an error if they were not made by the current settings and code."""
     name, made_from = weights_name(job, seed, network), recipe(job, seed, network)
     state = job.run.store.checked_state(name, made_from)
@@ -221,7 +221,7 @@ def need_trained(job: Job, seed: int, network: str) -> str:
 def trained(job: Job, seed: int, network: str) -> nn.Module:
     """Network with the weights that the run evaluates."""
     model = untrained(job, network)
-    model.load_state_dict(formats.tensors_from(job.run.store.read(need_trained(job, seed, network))))
+    model.load_state_dict(formats.tensors_from(job.run.store.read(check_trained(job, seed, network))))
     return model
 
 

@@ -22,7 +22,7 @@ from vbs_cli.run import Artifact, Recipe, Store, layout, part_of
 from vbs_cli.seeding import threads
 
 TRAIN = "train"
-VISIBLE = 60.0  # seconds within which files from another machine must appear here
+VISIBLE_WITHIN = 60.0  # seconds within which files from another machine must appear here
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Work:
 
     def passes(self, job: Job) -> list[Pass]:
         words = [word for word in self.what if word != TRAIN]
-        return [p for word in words for p in passes.passes_named(job, self.seed, self.network, word)]
+        return [p for word in words for p in passes.passes_of_spec(job, self.seed, self.network, word)]
 
     def artifacts(self, job: Job) -> list[Artifact]:
         """Artifacts that this piece of work makes."""
@@ -92,11 +92,11 @@ def parse_work(job: Job, name: str, what: Sequence[str]) -> Work:
         raise unknown("network", name, every)
     seed, network = every[name]
     for word in what:
-        if word != TRAIN and not passes.check_word(job, network, word):
+        if word != TRAIN and not passes.is_spec(job, network, word):
             raise unknown("work", word, [TRAIN, *passes.CLEAN_SPLITS, *NOISES])
     if not what:
         own = [p for p in passes.settings_passes(job) if (p.seed, p.network) == (seed, network)]
-        what = (TRAIN, *passes.words_for(job, own))
+        what = (TRAIN, *passes.specs_for(job, own))
     return Work(seed, network, tuple(what))
 
 
@@ -112,7 +112,7 @@ def do(job: Job, work: Work) -> None:
             training.train_one(here, seed=work.seed, network=work.network)
         records = [artifact for artifact in wanted if artifact.recipe.stage == passes.STAGE]
         due = graph.due(records, forced=forced, to_read={artifact.name for artifact in records})
-        passes.run_passes(here, [each for each in due if not passes.resummarise(here, each)], work.title)
+        passes.run_passes(here, [each for each in due if not passes.renew_spreads(here, each)], work.title)
 
 
 def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
@@ -121,12 +121,12 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     records = [artifact for artifact in due if artifact.recipe.stage == passes.STAGE]
     if not job.trains:
         for seed, network in sorted(trainings):
-            training.need_trained(job, seed, network)
+            training.check_trained(job, seed, network)
         trainings = set()
-    renewed = {a.name for a in records if network_of(a) not in trainings and passes.resummarise(job, a)}
+    renewed = {a.name for a in records if network_of(a) not in trainings and passes.renew_spreads(job, a)}
     records = [artifact for artifact in records if artifact.name not in renewed]
-    say_what_is_there(job, trainings, records, [*due, *done])
-    failures = do_all(job, works(job, sorted(trainings), records))
+    report_up_to_date(job, trainings, records, [*due, *done])
+    failures = run_all_work(job, group_into_work(job, sorted(trainings), records))
     if trainings:
         training.tidy(job)
     if failures:
@@ -138,7 +138,7 @@ def network_of(artifact: Artifact) -> tuple[int, str]:
     return artifact.recipe.settings["seed"], artifact.recipe.settings["network"]
 
 
-def say_what_is_there(
+def report_up_to_date(
     job: Job, trainings: set[tuple[int, str]], records: Sequence[Artifact], every: Sequence[Artifact]
 ) -> None:
     """Tell the user how many of the requested networks and passes are up to date."""
@@ -150,29 +150,29 @@ def say_what_is_there(
         job.progress.say(f"logits: {asked - len(records)} of {asked} forward passes are there already")
 
 
-def works(job: Job, trainings: Sequence[tuple[int, str]], records: Iterable[Artifact]) -> list[Work]:
+def group_into_work(job: Job, trainings: Sequence[tuple[int, str]], records: Iterable[Artifact]) -> list[Work]:
     """Group trainings and records into pieces of work, one for each network."""
     of_network: dict[tuple[int, str], list[Pass]] = {key: [] for key in trainings}
     for artifact in records:
         of_network.setdefault(network_of(artifact), []).append(Pass.of(artifact.recipe.settings))
     return [
-        Work(*key, (*([TRAIN] if key in trainings else []), *(passes.words_for(job, some) if some else ())))
+        Work(*key, (*([TRAIN] if key in trainings else []), *(passes.specs_for(job, some) if some else ())))
         for key, some in of_network.items()
     ]
 
 
-def do_all(job: Job, pieces: Sequence[Work]) -> Failures:
+def run_all_work(job: Job, pieces: Sequence[Work]) -> Failures:
     """Do every piece of work, even if others fail; return those that failed."""
     if not pieces:
         return {}
-    passes.need_networks(job)
+    passes.check_has_networks(job)
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
-    say_disk(job, [p for work in pieces for p in work.passes(job)])
-    training.begin(job, [(work.seed, work.network) for work in pieces if TRAIN in work.what])
+    report_disk_space(job, [p for work in pieces for p in work.passes(job)])
+    training.announce_training(job, [(work.seed, work.network) for work in pieces if TRAIN in work.what])
     # A single piece needs no further process on this machine, but a cluster that was named is always used.
     by_crew = job.crew is not None and (len(pieces) > 1 or training.remote(job))
     failures: dict[Work, VbsError] = {}
-    for work, error in done_by_crew(job, pieces) if by_crew else done_here(job, pieces):
+    for work, error in run_by_crew(job, pieces) if by_crew else run_here(job, pieces):
         job.run.store.take_over(work.part)
         if error is not None:
             failures[work] = error
@@ -180,19 +180,19 @@ def do_all(job: Job, pieces: Sequence[Work]) -> Failures:
     return failures
 
 
-def say_disk(job: Job, wanted: Sequence[Pass]) -> None:
+def report_disk_space(job: Job, wanted: Sequence[Pass]) -> None:
     """Tell the user how much disk space the records will take; an error if there is not enough."""
     if not wanted:
         return
     needed, free = passes.disk_bytes(job, wanted), files.free_bytes(job.run.path)
-    room = f"{files.told_size(needed)} of logits, {files.told_size(free)} free"
+    room = f"{files.format_size(needed)} of logits, {files.format_size(free)} free"
     if needed > free:
         hint = "vbs clean --caches frees space, fewer --levels take less, --runs FOLDER uses another disk"
         raise VbsError(f"{job.run.path} has no room for {room}", hint=hint)
     job.progress.say(f"{len(wanted)} forward passes: {room}")
 
 
-def done_here(job: Job, pieces: Iterable[Work]) -> Iterator[tuple[Work, VbsError | None]]:
+def run_here(job: Job, pieces: Iterable[Work]) -> Iterator[tuple[Work, VbsError | None]]:
     """Do pieces one after another in this process; yield each with its error, or None."""
     for work in pieces:
         error = None
@@ -205,7 +205,7 @@ def done_here(job: Job, pieces: Iterable[Work]) -> Iterator[tuple[Work, VbsError
         yield work, error
 
 
-def done_by_crew(job: Job, pieces: Sequence[Work]) -> Iterator[tuple[Work, VbsError | None]]:
+def run_by_crew(job: Job, pieces: Sequence[Work]) -> Iterator[tuple[Work, VbsError | None]]:
     """Have other processes do pieces, longest first so that none is left over alone; yield each with its error."""
     assert job.crew is not None
     by_name = {work.name: work for work in sorted(pieces, key=lambda work: -work.cost(job))}
@@ -218,7 +218,7 @@ def done_by_crew(job: Job, pieces: Sequence[Work]) -> Iterator[tuple[Work, VbsEr
                 raise InvalidInput(outcome.error)
             if outcome.trace:
                 job.progress.detail(outcome.trace)
-            why = outcome.error or unseen(job, by_name[name])
+            why = outcome.error or missing_after_wait(job, by_name[name])
             yield by_name[name], VbsError(why) if why else None
 
 
@@ -230,9 +230,9 @@ def command_line(job: Job, work: Work) -> list[str]:
     return ["work", work.name, *work.what, *where, "--device", job.device_name, "--debug", *flags]
 
 
-def unseen(job: Job, work: Work) -> str:
+def missing_after_wait(job: Job, work: Work) -> str:
     """Error message if an artifact that another process reports as made does not appear here in time, else ""."""
-    deadline = monotonic() + VISIBLE
+    deadline = monotonic() + VISIBLE_WITHIN
     while True:
         store = Store(job.run.path)  # reads the folder anew; a network file system may lag behind
         missing = [each.name for each in work.artifacts(job) if not store.state(each.name, each.recipe).current]

@@ -2,6 +2,6 @@
 
 from vbs_cli.bench.compare import COLUMNS, bench
 from vbs_cli.bench.contenders import CONTENDERS
-from vbs_cli.bench.network import Network
+from vbs_cli.bench.network import BenchNetwork
 
-__all__ = ["COLUMNS", "CONTENDERS", "Network", "bench"]
+__all__ = ["COLUMNS", "CONTENDERS", "BenchNetwork", "bench"]

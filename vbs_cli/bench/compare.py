@@ -19,8 +19,8 @@ import torch
 
 from vbs_cli.bench.contenders import CONTENDERS
 from vbs_cli.bench.estimate import check_memory
-from vbs_cli.bench.network import Network
-from vbs_cli.bench.protocol import Costs, Rate, Request, Timing
+from vbs_cli.bench.network import BenchNetwork
+from vbs_cli.bench.protocol import BenchRequest, Costs, Rate, Timing
 from vbs_cli.errors import InvalidInput, VbsError
 
 COLUMNS = (
@@ -57,7 +57,7 @@ T = TypeVar("T", Costs, Timing, Rate)
 class Remote:
     """Worker in another process, with the methods of one in this process."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: BenchRequest) -> None:
         self.request = request
         self.errors = TemporaryFile("w+")  # noqa: SIM115 closed with the worker
         self.process = subprocess.Popen(
@@ -120,7 +120,7 @@ class Remote:
 
 
 def bench(
-    network: Network,
+    network: BenchNetwork,
     *,
     batch: int,
     draws: int = 10,
@@ -140,7 +140,7 @@ def bench(
     rows: list[dict[str, Any]] = []
     base: Costs | None = None
     for contender in CONTENDERS:
-        request = Request(network, contender.method, contender.variant, batch, draws, members, device)
+        request = BenchRequest(network, contender.method, contender.variant, batch, draws, members, device)
         with Remote(request) as worker:
             costs = worker.costs()
             pairs = in_turn(worker, repeats, alone=base is None)
@@ -165,7 +165,7 @@ def in_turn(worker: Remote, repeats: int, *, alone: bool) -> list[tuple[Timing, 
 
 
 def row(
-    request: Request, costs: Costs, base: Costs, pairs: Sequence[tuple[Timing, Timing]], rate: Rate
+    request: BenchRequest, costs: Costs, base: Costs, pairs: Sequence[tuple[Timing, Timing]], rate: Rate
 ) -> dict[str, Any]:
     """Row of the table for one contender, with ratios to `base`."""
     own = [timing.whole for timing, _ in pairs]
@@ -198,7 +198,7 @@ def row(
     return {column: values[column] for column in COLUMNS}
 
 
-def check_arguments(network: Network, *, batch: int, draws: int, members: int, repeats: int, device: str) -> None:
+def check_arguments(network: BenchNetwork, *, batch: int, draws: int, members: int, repeats: int, device: str) -> None:
     """Refuse arguments that cannot be measured."""
     if batch < 1:
         raise InvalidInput(f"the batch is {batch}", hint="--batch must be at least 1")

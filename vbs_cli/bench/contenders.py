@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from vbs_cli.bench import flops
-from vbs_cli.bench.network import Network
+from vbs_cli.bench.network import BenchNetwork
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits, pool, sigma_bar, window_sums
 from vbs_cli.methods.averaging import Averaging
@@ -85,7 +85,7 @@ class Contender:
         """Probabilities of a batch: (B, *shape) -> (B, K)."""
         return self.finish(case, self.forward(case, x))
 
-    def case(self, network: Network, folder: Path, *, draws: int, members: int, device: str) -> Case:
+    def case(self, network: BenchNetwork, folder: Path, *, draws: int, members: int, device: str) -> Case:
         """Make all that predictions need, before they are measured; `folder` is for weights not kept in memory."""
         seeds = range(self.networks(members))
         built = [network.build(dropout=self.view == "draws", seed=seed).to(device) for seed in seeds]

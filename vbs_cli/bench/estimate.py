@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from vbs_cli.bench.contenders import CONTENDERS, Contender
-from vbs_cli.bench.network import Network
+from vbs_cli.bench.network import BenchNetwork
 from vbs_cli.errors import VbsError
-from vbs_cli.files import told_size
+from vbs_cli.files import format_size
 from vbs_cli.logits import sigma_bar
 from vbs_cli.models import MODELS
 from vbs_cli.views.fast import largest_layer
@@ -42,7 +42,7 @@ class Footprint:
         return networks * self.weights + batch * self.example + passing
 
 
-def check_memory(network: Network, *, batch: int, draws: int, members: int, device: str) -> None:
+def check_memory(network: BenchNetwork, *, batch: int, draws: int, members: int, device: str) -> None:
     """Refuse a batch for which the contender that needs most memory would not fit, and a network that cannot run."""
     footprint = dry_run(network)
 
@@ -54,13 +54,13 @@ def check_memory(network: Network, *, batch: int, draws: int, members: int, devi
     available = available_bytes(device)
     if needed(worst) > available:
         raise VbsError(
-            f"{worst.name} on a batch of {batch} needs about {told_size(needed(worst))} of memory,"
-            f" and {told_size(available)} are free",
+            f"{worst.name} on a batch of {batch} needs about {format_size(needed(worst))} of memory,"
+            f" and {format_size(available)} are free",
             hint="choose a smaller --batch",
         )
 
 
-def dry_run(network: Network) -> Footprint:
+def dry_run(network: BenchNetwork) -> Footprint:
     """Memory of a network, by a pass of one example on meta tensors, which have no data."""
     # Torchvision's networks check themselves while they are built, which needs numbers.
     with torch.device("meta") if network.model in MODELS else nullcontext():

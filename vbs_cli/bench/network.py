@@ -14,7 +14,7 @@ from vbs_cli.seeding import generator
 
 
 @dataclass(frozen=True)
-class Network:
+class BenchNetwork:
     """Network and its input. The weights are untrained, because cost does not depend on their values."""
 
     model: str  # a name in MODELS

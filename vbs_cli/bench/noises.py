@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vbs_cli.bench.kernels import Duel, furthest
 from vbs_cli.data.base import BLOCK
-from vbs_cli.data.noise import NOISES, Draws, distort
+from vbs_cli.data.noise import NOISES, KeptDraws, distort
 from vbs_cli.seeding import generator
 
 LEVEL = 0.5
@@ -42,7 +42,7 @@ def noise_duels(count: int = 10_000) -> Iterator[Duel]:
 
 def ours(noise: str, images: Tensor) -> Callable[[], Tensor]:
     """Function that distorts the images by our noise, with a cache of draws that the first run fills."""
-    draws = Draws()
+    draws = KeptDraws()
     return by_block(
         images,
         lambda x, block: distort(x, noise=noise, level=LEVEL, dataset=DATASET, split=SPLIT, block=block, draws=draws),

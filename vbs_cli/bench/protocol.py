@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from vbs_cli.bench.network import Network
+from vbs_cli.bench.network import BenchNetwork
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchRequest:
     """Contender to be measured, and on what: the first line to a worker, as JSON. Words of COMMANDS follow."""
 
-    network: Network
+    network: BenchNetwork
     method: str
     variant: str
     batch: int
@@ -24,10 +24,10 @@ class Request:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Request:
+    def from_json(cls, text: str) -> BenchRequest:
         values = json.loads(text)
         described = values.pop("network")
-        return cls(network=Network(**{**described, "shape": tuple(described["shape"])}), **values)
+        return cls(network=BenchNetwork(**{**described, "shape": tuple(described["shape"])}), **values)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from vbs_cli.bench.compare import Remote, check_arguments
 from vbs_cli.bench.estimate import check_memory
-from vbs_cli.bench.network import Network
-from vbs_cli.bench.protocol import Request
+from vbs_cli.bench.network import BenchNetwork
+from vbs_cli.bench.protocol import BenchRequest
 
 COLUMNS = ("against", "value", "method", "latency_ms", "after_ms", "memory_bytes", "flops")
 MEASURED = COLUMNS[3:]
@@ -24,11 +24,13 @@ SIZES = (1, 1.5, 2, 3)  # times the length, or the height and width, of an input
 DRAWS = (2, 5, 10, 20)
 
 
-def plans(network: Network, batch: int) -> Iterator[tuple[str, int, Request]]:
+def plans(network: BenchNetwork, batch: int) -> Iterator[tuple[str, int, BenchRequest]]:
     """Measurements to make: what is varied, its value, and the request; everything else stays as it is."""
 
-    def request(method: str, changed: Network = network, *, examples: int = batch, draws: int = DRAWS[0]) -> Request:
-        return Request(changed, method, VARIANT, examples, draws, members=2, device="cpu")
+    def request(
+        method: str, changed: BenchNetwork = network, *, examples: int = batch, draws: int = DRAWS[0]
+    ) -> BenchRequest:
+        return BenchRequest(changed, method, VARIANT, examples, draws, members=2, device="cpu")
 
     for examples in BATCHES:
         yield "batch", examples, request("vbs", examples=examples)
@@ -43,7 +45,7 @@ def plans(network: Network, batch: int) -> Iterator[tuple[str, int, Request]]:
 
 
 def bench_scaling(
-    network: Network,
+    network: BenchNetwork,
     *,
     batch: int,
     repeats: int = 10,

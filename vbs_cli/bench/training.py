@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from vbs_cli.bench.kernels import Duel, bench_kernels, unlike
-from vbs_cli.bench.network import Network
+from vbs_cli.bench.network import BenchNetwork
 from vbs_cli.data.base import Split
 from vbs_cli.errors import VbsError
 from vbs_cli.models.dropout import Dropout, use_generator
-from vbs_cli.models.memory import arranged
+from vbs_cli.models.memory import channels_last
 from vbs_cli.networks.training import Stepper, adam, one_epoch
 from vbs_cli.seeding import generator, threads
 
@@ -36,7 +36,7 @@ class Lesson:
     """Network and how it is trained, on random examples of its input's shape, as speed does not depend on values."""
 
     name: str
-    network: Network
+    network: BenchNetwork
     dropout: bool  # whether it is the MC-dropout variant
     batch: int
     lr: float
@@ -65,7 +65,7 @@ class Ours:
     def __init__(self, lesson: Lesson) -> None:
         x, y = lesson.data()
         self.lesson, self.data, self.epochs = lesson, Split("bench", "train", x.numpy(), y), 0
-        self.model = arranged(lesson.build())
+        self.model = channels_last(lesson.build())
         self.stepper = Stepper(self.model, adam(self.model, lr=lesson.lr, weight_decay=lesson.weight_decay))
 
     def epoch(self) -> float:

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vbs_cli.bench.contenders import CONTENDERS, Case, Contender, find_contender
 from vbs_cli.bench.flops import Head
 from vbs_cli.bench.memory import peak_memory, traced_memory
-from vbs_cli.bench.protocol import COMMANDS, Costs, Rate, Request, Timing
+from vbs_cli.bench.protocol import COMMANDS, BenchRequest, Costs, Rate, Timing
 
 SIDE = 2048  # size of the square matrices that are multiplied
 
@@ -31,7 +31,7 @@ SIDE = 2048  # size of the square matrices that are multiplied
 class Worker:
     """Contender with its networks and inputs in memory."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: BenchRequest) -> None:
         self.folder = TemporaryDirectory(prefix="vbs-bench-")
         self.request = request
         self.contender = find_contender(request.method, request.variant)
@@ -135,7 +135,7 @@ def quickest(run: Callable[[], object], device: str, repeats: int = 5) -> float:
 def serve(lines: Iterable[str], out: TextIO) -> None:
     """Set up a worker for the request in the first line, and answer the commands in the lines after it."""
     spoken = iter(lines)
-    with Worker(Request.from_json(next(spoken))) as worker:
+    with Worker(BenchRequest.from_json(next(spoken))) as worker:
         for line in spoken:
             command = line.strip()
             assert command in COMMANDS

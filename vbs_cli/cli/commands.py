@@ -108,7 +108,7 @@ def download(
     from vbs_cli.stages import download as stage
 
     if list_all:
-        rows = stage.listed(shell.data_dir)
+        rows = stage.list_datasets(shell.data_dir)
         columns = ["dataset", "what", "prepared", "examples", "on disk", "to download"]
         keys = ["dataset", "what", "prepared", "examples", "bytes", "download_bytes"]
         return shell.show(rows, table(columns, [[cell(key, row[key]) for key in keys] for row in rows]))
@@ -142,7 +142,7 @@ def train(shell: Shell) -> None:
         job = with_plan(job)
         failures = stage.train(job)
         rows = [{**row, "state": "done"} for row in stage.summary(job)]
-        curves = plot_stage.plot(job, [plot_stage.CURVES]) if rows else []
+        curves = plot_stage.plot(job, [plot_stage.TRAINING_CURVES]) if rows else []
         rows += [{"seed": w.seed, "network": w.network, "state": f"failed: {why}"} for w, why in failures.items()]
     columns = ["seed", "network", "epoch", "loss", "accuracy", "val_loss", "val_accuracy", "speed", "seconds", "waited"]
     columns += ["state"] if failures else []
@@ -294,8 +294,8 @@ def noise_sweep(
         metrics = sweep(job, noises, grid)
         intervals, proxies = job.run.intervals, job.run.proxy
     shown = intervals[intervals["noise"].isin(noises)]
-    told = proxies[proxies["noise"].isin(noises)]
-    show_metrics(shell, metrics, shown, proxies=told, against=against, markdown=markdown)
+    of_noises = proxies[proxies["noise"].isin(noises)]
+    show_metrics(shell, metrics, shown, proxies=of_noises, against=against, markdown=markdown)
 
 
 def ensemble_study(

@@ -43,7 +43,7 @@ def vbs(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM."""
-    signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGTERM, on_sigterm)
     if is_child():
         end_with_parent()
     try:
@@ -51,7 +51,7 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
-        code = failed(in_our_words(error))
+        code = failed(as_vbs_error(error))
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
         again = shlex.join(["vbs", *sys.argv[1:]])
         Console().err.print(f"interrupted; this goes on where it stopped: {again}", markup=False)
@@ -65,7 +65,7 @@ def failed(error: VbsError) -> int:
     return error.exit_code
 
 
-def in_our_words(error: Exception) -> VbsError:
+def as_vbs_error(error: Exception) -> VbsError:
     """Convert any exception, also one of the parser, to an error of vbs."""
     usage = getattr(error, "format_message", None)  # the parser's own; typer does not export their base class
     if usage is not None:
@@ -77,6 +77,6 @@ def command_name() -> list[str]:
     return [word for word in sys.argv[1:2] if word in {known.name for known in app.registered_commands}]
 
 
-def terminated(number: int, frame: FrameType | None) -> None:
+def on_sigterm(number: int, frame: FrameType | None) -> None:
     """End the program on SIGTERM like any exit: temporary files are removed, and the last checkpoint is kept."""
     raise SystemExit(128 + number)

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from vbs_cli.cli.commands import TRAINING, Markdown, Noises, app
 from vbs_cli.cli.shell import NETWORKS, Shell, command
-from vbs_cli.cli.tables import cell, shaper, show_diagnosis
+from vbs_cli.cli.tables import cell, show_diagnosis, table_formatter
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
@@ -159,7 +159,7 @@ def bench(
     known = ("network", "methods", "noise", "training", "sweep")
     if what not in known:
         raise unknown("bench", what, known)
-    shape = shaper(markdown=markdown, latex=latex)
+    shape = table_formatter(markdown=markdown, latex=latex)
     if what != "network":
         if what == "sweep":
             with shell.job() as job:
@@ -167,14 +167,14 @@ def bench(
         else:
             rows = stage.bench_kernels_of(what, shell.console.progress)
         return shell.show(rows, shape(lines.KERNEL_COLUMNS, lines.kernel_lines(rows)))
-    plan = stage.Plan(batch=batch, draws=draws, members=members, repeats=repeats)
+    plan = stage.BenchSizes(batch=batch, draws=draws, members=members, repeats=repeats)
     with bench_subject(shell.reading() if scaling else shell, size) as subject:
-        told = f"[bold]{escape(subject.told)}[/], batches of {batch}, {subject.device}"
+        title = f"[bold]{escape(subject.title)}[/], batches of {batch}, {subject.device}"
         if scaling:
             rows, powers = stage.bench_growth(subject, plan)
             tables = [shape(lines.SCALING_COLUMNS, lines.scaling_lines(rows)), ""]
             tables.append(shape(lines.EXPONENT_COLUMNS, lines.exponent_lines(powers)))
-            return shell.show(rows, told, *tables, lines.SCALING_NOTE, more={"exponents": powers})
+            return shell.show(rows, title, *tables, lines.SCALING_NOTE, more={"exponents": powers})
         rows, path = stage.bench_network(subject, plan)
     shell.console.progress.say(f"saved: {path}")
     tables = [
@@ -182,7 +182,7 @@ def bench(
         "",
         shape(lines.DETAIL_COLUMNS, lines.detail_lines(rows)),
     ]
-    shell.show(rows, told, *tables, *lines.cost_notes(rows))
+    shell.show(rows, title, *tables, *lines.cost_notes(rows))
 
 
 @command(
@@ -203,7 +203,7 @@ def export(
     """Write a network with its fitted method as one checked file that runs without vbs, and a model card."""
     from vbs_cli.stages import export as stage
 
-    choice = stage.Choice(to, seed, method)
+    choice = stage.ExportChoice(to, seed, method)
     with shell.job() as job:
         if shell.dry_run:
             return shell.plan(*stage.aims(job, choice))

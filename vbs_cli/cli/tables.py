@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from vbs_cli.cli.shell import Shell
 from vbs_cli.console import table
-from vbs_cli.files import told_size
+from vbs_cli.files import format_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,16 +40,16 @@ def cell(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name.endswith("bytes"):
-        return told_size(value)
+        return format_size(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def number(value: Any) -> Any:
     """Format a number to four digits, and a list of numbers by its size."""
-    from vbs_cli.report.tables import sized
+    from vbs_cli.summary import describe_size
 
     if isinstance(value, (list, tuple)):
-        return sized(value)
+        return describe_size(value)
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
@@ -64,12 +64,12 @@ def show_metrics(
     markdown: bool = False,
 ) -> None:
     """Show a table of scores and one of differences per condition, then curves; with --json, the rows."""
+    from vbs_cli import summary
     from vbs_cli.conditions import conditions
-    from vbs_cli.report import tables as summary
 
     methods = list(intervals["method"].unique())
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
-    shape = shaper(markdown=markdown)
+    shape = table_formatter(markdown=markdown)
     shown: list[Any] = []
     for condition in conditions(intervals):
         scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
@@ -105,25 +105,25 @@ def show_study(
     shell: Shell, metrics: pd.DataFrame, intervals: pd.DataFrame, distributions: pd.DataFrame, *, markdown: bool
 ) -> None:
     """Show both ensembles and their differences at some levels; with --json, at all levels."""
+    from vbs_cli import summary
     from vbs_cli.artifacts.study import BASELINE, COMPARED, SMOOTHED
-    from vbs_cli.report import tables as summary
 
-    shape = shaper(markdown=markdown)
-    told = ("kl_uniform", "ece", "brier")
+    shape = table_formatter(markdown=markdown)
+    scores = ("kl_uniform", "ece", "brier")
     shown = [
         f"[bold]{escape(str(metrics['noise'].iloc[0]))}[/], {escape(str(metrics['source'].iloc[0]))}",
         shape(["level", "method", *COMPARED], summary.study_lines(intervals, COMPARED)),
         f"\n[bold]{SMOOTHED}, Δ vs {BASELINE}[/]",
-        shape(["level", *told], summary.study_differences(intervals, BASELINE, told)),
+        shape(["level", *scores], summary.study_differences(intervals, BASELINE, scores)),
         LEGEND.splitlines()[0].replace(" and seeds", ""),
     ]
     more = {"intervals": intervals.to_dict("records"), "distributions": distributions.to_dict("records")}
     shell.show(metrics.to_dict("records"), *shown, more=more)  # type: ignore[arg-type]
 
 
-def shaper(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
+def table_formatter(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
     """Function of columns and lines that formats a table: for the terminal, in Markdown or in LaTeX."""
-    from vbs_cli.report.tables import latex_table, markdown_table
+    from vbs_cli.summary import latex_table, markdown_table
 
     if markdown or latex:
         written = latex_table if latex else markdown_table
@@ -132,7 +132,7 @@ def shaper(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], S
 
 
 def heading(condition: str, metrics: pd.DataFrame) -> str:
-    from vbs_cli.report.tables import count_seeds
+    from vbs_cli.summary import count_seeds
 
     seeds = count_seeds(metrics)
     counted = f"{seeds} seed{'s' if seeds > 1 else ''}" if (metrics["seed"] >= 0).any() else "all seeds together"

@@ -27,7 +27,7 @@ class BadRecording(VbsError):
 
 
 @dataclass(frozen=True)
-class Reading:
+class AudioReading:
     """Settings for decoding sound files into clips."""
 
     rate: int  # Hz

@@ -185,7 +185,7 @@ def from_images(folder: Path, request: Request, origin: str) -> Preparation:
         train = parts["train"]
         parts |= {split: [train[place] for place in places] for split, places in drawn(len(train)).items()}
     hint = f"vbs download --dataset folder --from {request.origin} takes images of any size"
-    reading = images.Reading(skip_bad=request.skip_bad, other_size=hint)
+    reading = images.ImageReading(skip_bad=request.skip_bad, other_size=hint)
     counts = {split: len(examples) for split, examples in parts.items()}
 
     def batches(split: str) -> Iterator[Batch]:

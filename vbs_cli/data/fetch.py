@@ -91,7 +91,7 @@ def download(remote: Remote, url: str, folder: Path, *, progress: Progress, paus
         resumed = size_of(part) > 0
         check_space(folder, remote.size - size_of(part), remote.name)
         with progress.task(f"downloading {remote.name}", remote.size) as task:
-            transfer(url, part, most=2 * remote.size + CHUNK, meter=Meter(task), pause=pause)
+            transfer(url, part, most=2 * remote.size + CHUNK, meter=DownloadMeter(task), pause=pause)
         found = files.sha256_of_file(part)
         if found == remote.sha256:
             files.put_in_place(part, folder / remote.name)
@@ -114,7 +114,7 @@ def check_space(folder: Path, needed: int, name: str) -> None:
         )
 
 
-def transfer(url: str, part: Path, *, most: int, meter: Meter, pause: Callable[[float], None]) -> None:
+def transfer(url: str, part: Path, *, most: int, meter: DownloadMeter, pause: Callable[[float], None]) -> None:
     """Download the rest of a file, in as many requests as it takes."""
     failed = 0
     for number in range(1, ANSWERS + 1):
@@ -128,7 +128,7 @@ def transfer(url: str, part: Path, *, most: int, meter: Meter, pause: Callable[[
         pause(min(2.0 ** (failed - 1), LONGEST_PAUSE))
 
 
-def receive(url: str, part: Path, *, most: int, meter: Meter) -> None:
+def receive(url: str, part: Path, *, most: int, meter: DownloadMeter) -> None:
     """Append the response to one request to the part. The hash decides later whether the whole file is right."""
     begin = size_of(part)
     with answer(url, begin) as response:
@@ -220,7 +220,7 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-class Meter:
+class DownloadMeter:
     """Progress of a download, also when it has to start over."""
 
     def __init__(self, task: Task) -> None:

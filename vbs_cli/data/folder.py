@@ -84,7 +84,7 @@ def from_images(folder: Path, request: Request, origin: str) -> Preparation:
         raise InvalidInput(f"--size {size} is too small", hint=f"give {int(max(1, crop or 0))} at least")
     left_out: Counter[str] = Counter()
     classes, examples = found_files(folder, "images", request, left_out)
-    reading = images.Reading(size=size, crop=None if crop is None else int(crop), skip_bad=request.skip_bad)
+    reading = images.ImageReading(size=size, crop=None if crop is None else int(crop), skip_bad=request.skip_bad)
     shape, like = reading.shape(examples["train"])
 
     def batches(split: str) -> Iterator[Batch]:
@@ -107,7 +107,7 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
     classes, recordings = found_files(folder, "sounds", request, left_out)
     rate = first_rate(recordings["train"], skip_bad=request.skip_bad)
     crop = max(1, round(seconds * rate))
-    reading = audio.Reading(rate=rate, crop=crop, resample=request.resample, skip_bad=request.skip_bad)
+    reading = audio.AudioReading(rate=rate, crop=crop, resample=request.resample, skip_bad=request.skip_bad)
 
     def batches(split: str) -> Iterator[Batch]:
         before, some = left_out.copy(), False

@@ -39,7 +39,7 @@ class BadImage(VbsError):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ImageReading:
     """Settings for decoding image files into inputs."""
 
     size: int | None = None  # pixels of the shorter side, to which images are resized

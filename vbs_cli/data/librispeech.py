@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vbs_cli.data import fetch
-from vbs_cli.data.audio import SUFFIXES, Reading
+from vbs_cli.data.audio import SUFFIXES, AudioReading
 from vbs_cli.data.base import DATASETS, SPLITS, Dataset
 from vbs_cli.data.preparation import Batch, Example, Preparation, Request, Workspace, origin_recipe
 from vbs_cli.data.sources import published_or_own
@@ -67,7 +67,7 @@ def preparation(folder: Path, request: Request, origin: str) -> Preparation:
     lists = find_lists(folder)
     left_out: Counter[str] = Counter()
     recordings = find_recordings(folder, lists, left_out, skip_missing=request.skip_bad)
-    reading = Reading(rate=RATE, crop=CROP, resample=request.resample, skip_bad=request.skip_bad)
+    reading = AudioReading(rate=RATE, crop=CROP, resample=request.resample, skip_bad=request.skip_bad)
 
     def batches(split: str) -> Iterator[Batch]:
         return reading.batches(recordings[split], left_out, window=None if split == "train" else (NAME, split))

@@ -42,7 +42,7 @@ class Noise:
 NOISES: Registry[Noise] = Registry("noise")
 
 
-class Draws:
+class KeptDraws:
     """Cache of the draws for the blocks of a split, up to `bound` bytes, which the pass at the next level reuses."""
 
     def __init__(self, bound: int = KEPT_BYTES) -> None:
@@ -61,7 +61,7 @@ class Draws:
 
 
 def distort(
-    x: Tensor, *, noise: str, level: float, dataset: str, split: str, block: int, draws: Draws | None = None
+    x: Tensor, *, noise: str, level: float, dataset: str, split: str, block: int, draws: KeptDraws | None = None
 ) -> Tensor:
     """Distort one block of inputs; level 0 is the identity. `draws` keeps the randomness for further levels."""
     if not 0 <= level < math.inf:

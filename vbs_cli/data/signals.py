@@ -30,7 +30,7 @@ BROKEN = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.erro
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayPart:
     """Inputs (N, C, *size), which may lie on disk, and the labels (N,) as they were given."""
 
     x: np.ndarray
@@ -52,7 +52,7 @@ class Part:
 class Signals:
     """Arrays of all parts, their labels as class numbers, and the examples that are kept."""
 
-    parts: dict[str, Part]
+    parts: dict[str, ArrayPart]
     labels: dict[str, np.ndarray]  # (N,) of 0 ... K-1, by part
     classes: tuple[str, ...]
     kept: dict[str, np.ndarray]  # positions of the examples that are not left out, by part
@@ -135,7 +135,7 @@ def load_safetensors(path: Path) -> dict[str, np.ndarray]:
     return {n: (t.float() if t.dtype == torch.bfloat16 else t).numpy() for n, t in tensors.items()}
 
 
-def make_part(arrays: Mapping[tuple[str, str], tuple[Path, np.ndarray]], name: str) -> Part:
+def make_part(arrays: Mapping[tuple[str, str], tuple[Path, np.ndarray]], name: str) -> ArrayPart:
     for kind in ("x", "y"):
         if (kind, name) not in arrays:
             other = arrays["y" if kind == "x" else "x", name][0]
@@ -148,7 +148,7 @@ def make_part(arrays: Mapping[tuple[str, str], tuple[Path, np.ndarray]], name: s
         y = y[:, 0]
     if y.shape != (len(x),):
         raise VbsError(f"{path} has {len(x):,} inputs and labels of shape {y.shape}", hint="give one label for each")
-    return Part(x[:, None] if x.ndim == 2 else x, np.array(y), dtype)
+    return ArrayPart(x[:, None] if x.ndim == 2 else x, np.array(y), dtype)
 
 
 def stored_as(dtype: np.dtype, path: Path) -> str:
@@ -163,7 +163,7 @@ def stored_as(dtype: np.dtype, path: Path) -> str:
     raise VbsError(f"x in {path} has the type {dtype}, whose scale is not known", hint=hint)
 
 
-def check_alike(parts: Mapping[str, Part]) -> None:
+def check_alike(parts: Mapping[str, ArrayPart]) -> None:
     (first, one), *rest = parts.items()
     for name, part in rest:
         if (part.x.shape[1:], part.dtype) != (one.x.shape[1:], one.dtype):
@@ -192,7 +192,7 @@ def numbered(given: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tu
     return {part: np.searchsorted(values, y) for part, y in given.items()}, tuple(map(splits.printable, names))
 
 
-def without_flaws(parts: Mapping[str, Part], left_out: Counter[str], *, skip_bad: bool) -> dict[str, np.ndarray]:
+def without_flaws(parts: Mapping[str, ArrayPart], left_out: Counter[str], *, skip_bad: bool) -> dict[str, np.ndarray]:
     """Positions of the finite examples by part; others are refused or left out."""
     kept = {}
     for name, part in parts.items():
@@ -213,7 +213,7 @@ def without_flaws(parts: Mapping[str, Part], left_out: Counter[str], *, skip_bad
 
 
 def without_copies(
-    parts: Mapping[str, Part], kept: Mapping[str, np.ndarray], left_out: Counter[str], *, skip_bad: bool
+    parts: Mapping[str, ArrayPart], kept: Mapping[str, np.ndarray], left_out: Counter[str], *, skip_bad: bool
 ) -> dict[str, np.ndarray]:
     """Positions without those of examples that could be in two splits, which are refused or left out."""
     keys = {

@@ -2,10 +2,10 @@
 
 from vbs_cli.diagnosis.base import Diagnosis, Finding, Records
 from vbs_cli.diagnosis.diagnose import diagnose, diagnosed
-from vbs_cli.diagnosis.search import Choice, Grid, gain_of, search, windowed
+from vbs_cli.diagnosis.search import Candidate, Grid, gain_of, search, windowed
 
 __all__ = [
-    "Choice",
+    "Candidate",
     "Diagnosis",
     "Finding",
     "Grid",

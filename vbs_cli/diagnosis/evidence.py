@@ -24,7 +24,7 @@ from vbs_cli.seeding import generator
 REPLICATES = 400
 SMOOTHED, OTHERS = "vbs", ("conventional", "temperature")
 SCORES = ("nll", "ece")
-VISIBLE = 0.001  # a smaller difference of scores counts as none,
+VISIBLE_DIFFERENCE = 0.001  # a smaller difference of scores counts as none,
 SHARE = 0.01  # and so does one below this share of the score itself
 DIP = 0.9  # of the clean sigma_bar: only a fall below this share of it is a dip
 Fitted = Mapping[str, TemperatureMethod]
@@ -136,7 +136,7 @@ def score_differences(
     for score in SCORES:
         for other in OTHERS:
             difference = found.difference(SMOOTHED, other, score)
-            visible = max(VISIBLE, SHARE * found.interval(other, score).value)
+            visible = max(VISIBLE_DIFFERENCE, SHARE * found.interval(other, score).value)
             speaks = side(difference, 0.0, wanted="below", visible=visible)
             yield Finding(f"{score}_{other}", noise, **vars(difference), speaks=speaks)
     yield Finding("temperature_nll", noise, **vars(found.difference("temperature", "conventional", "nll")))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from vbs_cli.diagnosis.base import Windowed, side
-from vbs_cli.diagnosis.evidence import REPLICATES, SHARE, VISIBLE, mean_scores
+from vbs_cli.diagnosis.evidence import REPLICATES, SHARE, VISIBLE_DIFFERENCE, mean_scores
 from vbs_cli.logits import Logits, sigma_bar
 from vbs_cli.methods.variance import LEARNED, VarianceSmoothing
 from vbs_cli.metrics import Interval, Scored, score, scored
@@ -27,7 +27,7 @@ GRID = Grid()
 
 
 @dataclass(frozen=True)
-class Choice:
+class Candidate:
     """Settings and their NLL, mean over records and seeds. A beta that was learned is a number."""
 
     kernel: int | None  # None is that of the records as they are
@@ -56,7 +56,7 @@ def windowed(record: Logits, spread: str, *, grid: Grid = GRID) -> Windowed:
     return found
 
 
-def search(seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID) -> list[Choice]:
+def search(seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID) -> list[Candidate]:
     """Choices that were tried, best first, given the validation records of each seed: clean first, then noisy.
 
     Rules for beta are resolved on the clean record of each seed, as in later use; a learned choice is one alpha and
@@ -81,17 +81,17 @@ def kernels_of(seeds: Sequence[Sequence[Windowed]]) -> list[int | None]:
 
 def candidates(
     seeds: Sequence[Sequence[Logits]], method: VarianceSmoothing, kernel: int | None, grid: Grid
-) -> Iterator[Choice]:
+) -> Iterator[Candidate]:
     for alpha, beta in product(grid.alphas, grid.betas):
-        yield Choice(kernel, alpha, beta)
+        yield Candidate(kernel, alpha, beta)
     together = Logits.concat([record for seed in seeds for record in seed])
-    learned = Choice(kernel, method.alpha, LEARNED).of(method).fit(together)
-    yield Choice(kernel, learned.alpha, learned.beta)
+    learned = Candidate(kernel, method.alpha, LEARNED).of(method).fit(together)
+    yield Candidate(kernel, learned.alpha, learned.beta)
 
 
 def better_settings(
     seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID, replicates: int = REPLICATES
-) -> tuple[Choice, Interval, bool]:
+) -> tuple[Candidate, Interval, bool]:
     """Best other settings, their NLL less that of the method as it is, and whether they are clearly better.
 
     They are chosen on every second example and compared on the rest, so that a choice among many does not flatter.
@@ -99,11 +99,11 @@ def better_settings(
     chosen_on, told_on = ([[some(r, slice(start, None, 2)) for r in seed] for seed in seeds] for start in (0, 1))
     best = search(chosen_on, method, grid=grid)[0]
     gain, before = gain_of(best, method, [seed[0] for seed in chosen_on], told_on, replicates=replicates)
-    return best, gain, side(gain, 0.0, wanted="below", visible=max(VISIBLE, SHARE * before)) == "for"
+    return best, gain, side(gain, 0.0, wanted="below", visible=max(VISIBLE_DIFFERENCE, SHARE * before)) == "for"
 
 
 def gain_of(
-    choice: Choice,
+    choice: Candidate,
     method: VarianceSmoothing,
     fit_on: Sequence[Windowed],
     told_on: Sequence[Sequence[Windowed]],
@@ -114,7 +114,7 @@ def gain_of(
 
     Both are fitted on the clean record of each seed.
     """
-    stands = Choice(None, method.alpha, method.beta)
+    stands = Candidate(None, method.alpha, method.beta)
     compared = {
         name: predictions_of(each, method, fit_on, told_on) for name, each in (("old", stands), ("new", choice))
     }
@@ -124,7 +124,7 @@ def gain_of(
 
 
 def predictions_of(
-    choice: Choice, method: VarianceSmoothing, fit_on: Sequence[Windowed], told_on: Sequence[Sequence[Windowed]]
+    choice: Candidate, method: VarianceSmoothing, fit_on: Sequence[Windowed], told_on: Sequence[Sequence[Windowed]]
 ) -> list[list[Scored]]:
     """Scored predictions, by record and then by seed, of settings that are fitted on one record of each seed."""
     of_seeds = []

@@ -35,7 +35,7 @@ class Cluster(Crew):
     address: str  # tcp://host:8786, or the file that `dask scheduler --scheduler-file` wrote
 
     def run(self, commands: Mapping[str, Words], hear: Callable[[str, Message], None]) -> Iterator[tuple[str, Outcome]]:
-        told: queue.SimpleQueue[tuple[str, Message | Outcome]] = queue.SimpleQueue()
+        heard: queue.SimpleQueue[tuple[str, Message | Outcome]] = queue.SimpleQueue()
         ended: set[str] = set()
 
         def hear_unended(name: str, message: Message) -> None:
@@ -44,17 +44,17 @@ class Cluster(Crew):
 
         with connected(self.address) as client:
             topic = f"vbs-{uuid.uuid4().hex}"
-            client.subscribe_topic(topic, lambda event: told.put(event[1]))
+            client.subscribe_topic(topic, lambda event: heard.put(event[1]))
             futures = {
                 name: client.submit(carry_out, list(words), name, topic, __version__, key=f"{topic}-{name}", pure=False)
                 for name, words in commands.items()
             }
             for name, future in futures.items():
-                future.add_done_callback(lambda done, name=name: told.put((name, outcome_of(done))))
+                future.add_done_callback(lambda done, name=name: heard.put((name, outcome_of(done))))
             if not client.nthreads():
                 hear(next(iter(commands)), {"kind": "say", "text": f"waiting for workers at {self.address}"})
             try:
-                for name, outcome in outcomes(told, len(commands), hear_unended):
+                for name, outcome in outcomes(heard, len(commands), hear_unended):
                     ended.add(name)
                     yield name, outcome
             finally:

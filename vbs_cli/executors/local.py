@@ -21,7 +21,7 @@ class Local(Crew):
     gpus: tuple[str, ...] = ()  # names as in CUDA_VISIBLE_DEVICES
 
     def run(self, commands: Mapping[str, Words], hear: Callable[[str, Message], None]) -> Iterator[tuple[str, Outcome]]:
-        told: queue.SimpleQueue[tuple[str, Message | Outcome]] = queue.SimpleQueue()
+        heard: queue.SimpleQueue[tuple[str, Message | Outcome]] = queue.SimpleQueue()
         slots: queue.SimpleQueue[int] = queue.SimpleQueue()
         for slot in range(self.jobs):
             slots.put(slot)
@@ -33,31 +33,31 @@ class Local(Crew):
             try:
                 outcome = attend(
                     commands[name],
-                    lambda message: told.put((name, message)),
+                    lambda message: heard.put((name, message)),
                     environment=environment,
                     stopped=stopped.is_set,
                 )
             except Exception as error:
                 outcome = Outcome(f"{type(error).__name__}: {error}")
             slots.put(slot)
-            told.put((name, outcome))
+            heard.put((name, outcome))
 
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
                 for name in commands:
                     pool.submit(carry_out, name)
-                yield from outcomes(told, len(commands), hear)
+                yield from outcomes(heard, len(commands), hear)
             finally:
                 stopped.set()
                 pool.shutdown(cancel_futures=True)
 
 
 def outcomes(
-    told: queue.SimpleQueue[tuple[str, Message | Outcome]], count: int, hear: Callable[[str, Message], None]
+    heard: queue.SimpleQueue[tuple[str, Message | Outcome]], count: int, hear: Callable[[str, Message], None]
 ) -> Iterator[tuple[str, Outcome]]:
     """Yield `count` outcomes from a queue, and pass the messages between them to `hear` in the caller's thread."""
     while count:
-        name, what = told.get()
+        name, what = heard.get()
         if isinstance(what, Outcome):
             count -= 1
             yield name, what

@@ -60,18 +60,18 @@ class Messages(Progress):
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Task]:
         self.count += 1
-        told = Told(self, self.count)
-        self.send("begin", task=told.number, label=label, total=total)
+        task = RelayedTask(self, self.count)
+        self.send("begin", task=task.number, label=label, total=total)
         done = False
         try:
-            yield told
+            yield task
             done = True
         finally:
-            told.flush()
-            self.send("end", task=told.number, done=done)
+            task.flush()
+            self.send("end", task=task.number, done=done)
 
 
-class Told(Task):
+class RelayedTask(Task):
     """Task in a child process, which sends its progress at intervals."""
 
     def __init__(self, messages: Messages, number: int) -> None:

@@ -12,7 +12,7 @@ from vbs_cli.export.base import Outputs, Predict
 from vbs_cli.export.module import OUTPUTS
 from vbs_cli.logits import Logits, spreads_named
 from vbs_cli.methods.base import TemperatureMethod
-from vbs_cli.models.memory import placed
+from vbs_cli.models.memory import to_device
 from vbs_cli.seeding import generator
 from vbs_cli.views.fast import fast
 
@@ -29,7 +29,7 @@ def reference(model: nn.Module, method: TemperatureMethod, *, shape: tuple[int, 
 
     @torch.inference_mode()
     def predict(x: Tensor) -> Outputs:
-        record = Logits.from_patches(net(placed(x)), kernel=kernel, spreads=spreads_named(method.reads))
+        record = Logits.from_patches(net(to_device(x)), kernel=kernel, spreads=spreads_named(method.reads))
         values = (method.predict_proba(record), method.temperature(record), record.sigma_of(spread))
         return dict(zip(OUTPUTS, values, strict=True))
 

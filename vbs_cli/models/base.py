@@ -69,13 +69,13 @@ def check_fits(model: nn.Module, name: str, shape: tuple[int, ...]) -> None:
         grid = patch_grid(model, shape)
     except RuntimeError:
         hint = "it takes larger ones, or those of another kind (signals: channels x samples, images: channels x H x W)"
-        raise InvalidInput(f"{name} cannot take inputs of {spelled(shape)}", hint=hint) from None
+        raise InvalidInput(f"{name} cannot take inputs of {format_shape(shape)}", hint=hint) from None
     if grid.numel() < 2:
         larger = f"larger inputs (vbs download --dataset folder --size {2 * max(shape[1:])})"
         how = larger if len(shape) == 3 else "longer inputs"
         hint = f"the spread needs two or more: {how} or a network with shorter strides"
-        raise InvalidInput(f"{name} leaves a single patch of inputs {spelled(shape)}", hint=hint)
+        raise InvalidInput(f"{name} leaves a single patch of inputs {format_shape(shape)}", hint=hint)
 
 
-def spelled(shape: tuple[int, ...]) -> str:
+def format_shape(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.models.base import FITTING, MODELS, spelled
+from vbs_cli.models.base import FITTING, MODELS, format_shape
 from vbs_cli.models.dropout import Dropout
 from vbs_cli.models.endings import Recorder, add_patches, check_commutes, find_ending
 from vbs_cli.registry import unknown
@@ -38,7 +38,7 @@ def classifier(name: str, *, shape: tuple[int, ...], classes: int, dropout: floa
         raise unknown("model", name, [*MODELS, *names])
     if len(shape) != 3 or shape[0] != CHANNELS:
         hint = f"it takes images of {CHANNELS} x H x W; --model {FITTING} chooses a network that fits"
-        raise InvalidInput(f"{name} cannot take inputs of {spelled(shape)}", hint=hint)
+        raise InvalidInput(f"{name} cannot take inputs of {format_shape(shape)}", hint=hint)
     net = models.get_model(name, weights=None, num_classes=classes, **OPTIONS.get(name, {}))
     replace_dropouts(net, dropout)
     if dropout and not any(isinstance(layer, Dropout) for layer in net.modules()):

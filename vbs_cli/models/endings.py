@@ -76,7 +76,7 @@ def find_ending(net: nn.Module, graph: fx.Graph, *, head: str | None = None) -> 
         return Ending(source(last), axis, None)
     step = last if head is None else called(graph, head)
     if not is_head(net, step):
-        why = f"it ends in {spelled_step(net, step)}, not in a linear layer or a 1x1 convolution"
+        why = f"it ends in {describe_step(net, step)}, not in a linear layer or a 1x1 convolution"
         raise InvalidInput(why, hint=INSTEAD)
     pooling = walk_back(net, source(step), passes)
     axis = averaged_axis(net, pooling)
@@ -225,7 +225,7 @@ def reason(net: nn.Module, step: fx.Node) -> str:
     before = walk_back(net, step, lambda net, one: bool(one.all_input_nodes) and not pools(net, one))
     if not pools(net, before):
         return "it has no average pooling over all positions"
-    return f"something non-linear ({spelled_step(net, step)}) stands between its average pooling and its linear layer"
+    return f"something non-linear ({describe_step(net, step)}) stands between its average pooling and its linear layer"
 
 
 def pools(net: nn.Module, step: fx.Node) -> bool:
@@ -234,6 +234,6 @@ def pools(net: nn.Module, step: fx.Node) -> bool:
     return adaptive or (step.target in MEANS and averaged_axis(net, step) is not None)
 
 
-def spelled_step(net: nn.Module, step: fx.Node) -> str:
+def describe_step(net: nn.Module, step: fx.Node) -> str:
     layer = layer_of(net, step)
     return type(layer).__name__ if layer else getattr(step.target, "__name__", str(step.target))

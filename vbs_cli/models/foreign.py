@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor, fx, nn
 
 from vbs_cli.errors import InvalidInput, MissingArtifact
-from vbs_cli.models.base import COLON, spelled
+from vbs_cli.models.base import COLON, format_shape
 from vbs_cli.models.classifiers import OPTIONS, ended_in_patches, replace_dropouts
 from vbs_cli.models.endings import Recorder, check_commutes
 from vbs_cli.registry import unknown
@@ -56,11 +56,11 @@ def check_answers(model: nn.Module, net: nn.Module, name: str, *, shape: tuple[i
     try:
         patches, answer = model.eval()(x), net.eval()(x)
     except RuntimeError as error:
-        why = f"{name} cannot take inputs of {spelled(shape)}: {' '.join(str(error).split())[:120]}"
+        why = f"{name} cannot take inputs of {format_shape(shape)}: {' '.join(str(error).split())[:120]}"
         raise InvalidInput(why, hint="prepare data that it can take (vbs download --size, --crop)") from None
     if answer.shape != (2, classes):
-        told = spelled(tuple(answer.shape[1:]))
-        raise InvalidInput(f"{name} answers with {told} numbers, the data have {classes} classes")
+        found_shape = format_shape(tuple(answer.shape[1:]))
+        raise InvalidInput(f"{name} answers with {found_shape} numbers, the data have {classes} classes")
     check_commutes(patches, answer)
 
 
@@ -117,11 +117,11 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, path: Path,
     missing, more = [key for key in own if key not in weights], [key for key in weights if key not in own]
     other = [key for key in own if key in weights and own[key].shape != weights[key].shape]
     if missing or more or other:
-        told = [
+        problems = [
             f"{len(keys)} {what}, such as {keys[0]}"
             for keys, what in ((missing, "missing"), (more, "unknown"), (other, "of another shape"))
             if keys
         ]
         hint = "data and network must have equally many classes" if other else "give a file of this network's weights"
-        raise InvalidInput(f"the weights of {path} do not match {name}: {'; '.join(told)}", hint=hint)
+        raise InvalidInput(f"the weights of {path} do not match {name}: {'; '.join(problems)}", hint=hint)
     model.load_state_dict(weights)

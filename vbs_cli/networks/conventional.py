@@ -9,5 +9,5 @@ from vbs_cli.networks.base import NETWORKS, Network
 
 @NETWORKS.register("conventional")
 @dataclass(frozen=True)
-class Conventional(Network):
+class ConventionalNetwork(Network):
     """Conventional network, without dropout at test time; its patches are the sub-predictions."""

@@ -15,14 +15,14 @@ from vbs_cli.data.base import Split
 from vbs_cli.errors import NotFinite
 from vbs_cli.logits import pool
 from vbs_cli.models.dropout import leave_uncompiled, use_generator
-from vbs_cli.models.memory import arranged, placed
+from vbs_cli.models.memory import channels_last, to_device
 from vbs_cli.networks.base import Network, Tensors
-from vbs_cli.networks.conventional import Conventional
+from vbs_cli.networks.conventional import ConventionalNetwork
 from vbs_cli.seeding import generator, seed_of
 
 LOOK = 20  # steps between two readings of the loss, each of which waits for the GPU
 AHEAD = 3  # batches that are loaded in advance while a GPU works
-CONVENTIONAL = Conventional()
+CONVENTIONAL = ConventionalNetwork()
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def train(
     device = torch.device(device)
     if device.type == "cuda":
         torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
-    model = arranged(model, device)
+    model = channels_last(model, device)
     optimizer = adam(model, lr=schedule.lr, weight_decay=schedule.weight_decay)
     history: tuple[Epoch, ...] = ()
     best: dict[str, Tensor] = {}
@@ -224,7 +224,7 @@ def loaded(data: Split, batches: Sequence[Tensor], device: torch.device | str) -
         x, y = data.inputs(index.numpy()), data.y[index]
         if device.type == "cuda":
             x, y = x.pin_memory(), y.pin_memory()
-        return placed(x, device), placed(y, device)
+        return to_device(x, device), to_device(y, device)
 
     if device.type == "cpu":
         yield from map(load, batches)
@@ -249,7 +249,7 @@ def validate(
 ) -> tuple[float, float]:
     """Loss and accuracy on a split, with dropout off."""
     model.eval()
-    scores = torch.cat([pool(model(placed(x, device))).cpu() for _, x in val.blocks()])
+    scores = torch.cat([pool(model(to_device(x, device))).cpu() for _, x in val.blocks()])
     loss = network.loss(scores.double(), val.y, epoch=epoch)
     return float(loss), float((scores.argmax(1) == val.y).double().mean())
 

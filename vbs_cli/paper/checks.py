@@ -15,16 +15,16 @@ import pandas as pd
 from vbs_cli.metrics import Interval
 from vbs_cli.paper.numbers import (
     NotTested,
-    Run,
+    Results,
     both,
     curve,
     difference,
+    format_interval,
     label,
     means,
+    metric_label,
     rows_of,
-    spelled,
     strongest,
-    told,
 )
 
 Found = tuple[bool, str]
@@ -40,14 +40,14 @@ PATCHES, PATCHES_OFF, PATCHES_FAR = 0.27, 0.013, 0.04  # the paper's mean, its s
 FEW = 10  # predictions in a bin: fewer are not many
 
 
-def clean_difference(run: Run, *, method: str, sign: int) -> Found:
+def clean_difference(run: Results, *, method: str, sign: int) -> Found:
     """Check that ECE on clean data is on the claimed side of conventional's, by an interval that excludes zero."""
     level, found = difference(run, method, "conventional", "ece")
     shown = found.excludes_zero and found.value * sign > 0
-    return shown, f"{both(run, method, 'conventional', 'ece', noise='clean', level=level)}{told(found)}"
+    return shown, f"{both(run, method, 'conventional', 'ece', noise='clean', level=level)}{format_interval(found)}"
 
 
-def sharpens(run: Run) -> Found:
+def sharpens(run: Results) -> Found:
     """Check that the fitted temperature of every seed is below 1."""
     single = [methods.get("temperature", {}) for seed, methods in run.fitted.items() if not seed.startswith("-")]
     values = [float(each["value"]) for each in single if "value" in each and math.isfinite(float(each["value"]))]
@@ -83,18 +83,18 @@ def course(found: pd.Series[float]) -> str:
     return text
 
 
-def proxy_correlation(run: Run, noise: str) -> float:
+def proxy_correlation(run: Results, noise: str) -> float:
     """Rank correlation of `sigma_bar` with the error rate over the levels; NaN if it was not measured."""
     rows = rows_of(run.tables.proxy, noise=noise, view="patches", quantity="rank_correlation")
     return math.nan if rows.empty else float(rows["value"].iloc[0])
 
 
-def accuracy_clause(run: Run, noise: str) -> str:
+def accuracy_clause(run: Results, noise: str) -> str:
     accuracy = means(run.tables.metrics, noise=noise, method="vbs", metric="accuracy")
     return f"; accuracy goes from {accuracy.iloc[0]:.2f} to {accuracy.iloc[-1]:.2f}" if len(accuracy) else ""
 
 
-def sigma_heads(run: Run, *, noise: str, sign: int = 1, monotone: bool = False, in_line: bool = False) -> Found:
+def sigma_heads(run: Results, *, noise: str, sign: int = 1, monotone: bool = False, in_line: bool = False) -> Found:
     """Check that `sigma_bar` follows the noise and, if `in_line`, correlates positively by rank with the error rate."""
     found = curve(run, noise, "vbs", "sigma_bar")
     correlation = proxy_correlation(run, noise)
@@ -107,7 +107,7 @@ def sigma_heads(run: Run, *, noise: str, sign: int = 1, monotone: bool = False, 
     return shown, evidence
 
 
-def sigma_dips(run: Run, *, noise: str) -> Found:
+def sigma_dips(run: Results, *, noise: str) -> Found:
     """Check that `sigma_bar` falls clearly (ROUGH) below its start, without rising before, then rises as clearly."""
     found = curve(run, noise, "vbs", "sigma_bar")
     room = ROUGH * (found.max() - found.min())
@@ -117,7 +117,7 @@ def sigma_dips(run: Run, *, noise: str) -> Found:
     return shown, f"{course(found)}{accuracy_clause(run, noise)}"
 
 
-def patch_accuracy(run: Run) -> Found:
+def patch_accuracy(run: Results) -> Found:
     """Check that patch accuracy is within three of the paper's standard deviations, or its interval meets the range."""
     values = means(run.tables.metrics, noise="clean", method="conventional", metric="patch_accuracy")
     if values.empty:
@@ -133,7 +133,7 @@ def patch_accuracy(run: Run) -> Found:
     return meets or abs(value - PATCHES) <= PATCHES_FAR, f"accuracy of single patches {value:.3f}{bounds}, {rule}"
 
 
-def second_noise(run: Run) -> str:
+def second_noise(run: Results) -> str:
     """Noise besides gaussian: speckle for signals, elastic for images (no claim is about entropy under affine)."""
     return "elastic" if run.dataset == "cifar10" else "speckle"
 
@@ -165,7 +165,7 @@ class Ending:
         return f"{label(self.method)} {self.curve[self.middle]:.2f} to {self.curve.iloc[-1]:.2f}"
 
 
-def ending(run: Run, noise: str, method: str) -> Ending:
+def ending(run: Results, noise: str, method: str) -> Ending:
     found = curve(run, noise, method, "entropy")
     divergence = means(run.tables.metrics, noise=noise, method=method, metric="kl_uniform")
     return Ending(method, found, float(found.iloc[-1] + divergence.get(strongest(found), math.nan)))
@@ -178,7 +178,7 @@ def entropies(noise: str, endings: Sequence[Ending]) -> str:
     return f"entropy under {noise} noise {span}: {', '.join(map(str, endings))}"
 
 
-def overconfident(run: Run, *, gaussian: bool) -> Found:
+def overconfident(run: Results, *, gaussian: bool) -> Found:
     """Check that both methods' entropy is flat or falls over the upper half of the noise while it is below log K."""
     noise = "gaussian" if gaussian else second_noise(run)
     endings = [ending(run, noise, method) for method in ("conventional", "temperature")]
@@ -186,7 +186,7 @@ def overconfident(run: Run, *, gaussian: bool) -> Found:
     return shown, entropies(noise, endings) + accuracy_clause(run, noise)
 
 
-def keeps_rising(run: Run, *, gaussian: bool) -> Found:
+def keeps_rising(run: Results, *, gaussian: bool) -> Found:
     """Check that entropy ends clearly above its value at half the noise and at its maximum, or at log K."""
     noise = "gaussian" if gaussian else second_noise(run)
     found = ending(run, noise, "vbs")
@@ -197,7 +197,7 @@ def keeps_rising(run: Run, *, gaussian: bool) -> Found:
     return shown, entropies(noise, [found]) + peak + accuracy_clause(run, noise)
 
 
-def beside_dropout(run: Run, *, gaussian: bool) -> Found:
+def beside_dropout(run: Results, *, gaussian: bool) -> Found:
     """Compare entropy with MC-dropout's: above, below, or on a par, which needs an interval within PAR of zero."""
     noise = "gaussian" if gaussian else second_noise(run)
     curves = {method: curve(run, noise, method, "entropy") for method in ("vbs", "mc-dropout")}
@@ -205,7 +205,7 @@ def beside_dropout(run: Run, *, gaussian: bool) -> Found:
     side = {"radio": 0, "cifar10": 1, "librispeech": -1}[run.dataset]
     words = both(run, "vbs", "mc-dropout", "entropy", noise=noise, level=level)
     last = " and ".join(f"{each.iloc[-1]:.2f}" for each in curves.values())
-    text = f"{noise} noise at level {level:.2f}: {words}{told(found)}"
+    text = f"{noise} noise at level {level:.2f}: {words}{format_interval(found)}"
     text += f"; at level {strongest(curves['vbs']):.2f} the entropies are {last}"
     if side:
         return found.excludes_zero and found.value * side > 0, text
@@ -213,7 +213,7 @@ def beside_dropout(run: Run, *, gaussian: bool) -> Found:
     return max(abs(found.low), abs(found.high)) <= room, f"{text}; within ±{room:.3f} would be on a par"
 
 
-def lowest_bin(run: Run) -> Found:
+def lowest_bin(run: Results) -> Found:
     """Check that in the lowest bin VBS is right more often than any confidence there says, and has more predictions.
 
     More often by two standard errors, of all seeds together; more predictions than without VBS, and FEW at least.
@@ -238,7 +238,7 @@ def lowest_bin(run: Run) -> Found:
 NO_STUDY = "no study of ensembles under gaussian noise: vbs noise-sweep --study ensemble"
 
 
-def reaches_uniform(run: Run) -> Found:
+def reaches_uniform(run: Results) -> Found:
     """Check that at the strongest level the VBS ensemble is within 5 % of log K of uniform, the deep one 25 % off.
 
     Relative to log K, because the paper's 3.5 nats are for 251 classes: 63 % of their log K.
@@ -257,7 +257,7 @@ def reaches_uniform(run: Run) -> Found:
     return bool(smoothed <= 0.05 * most and plain >= 0.25 * most), f"{words}, of log K = {most:.2f}"
 
 
-def lower_beyond(run: Run, *, metric: str, level: float) -> Found:
+def lower_beyond(run: Results, *, metric: str, level: float) -> Found:
     """Check that the metric of the VBS ensemble is lower, by an interval without zero, at MOST levels above `level`."""
     pair = rows_of(run.tables.study_intervals, method="vbs-ensemble", baseline="ensemble")
     rows = rows_of(pair, noise="gaussian", metric=metric)
@@ -266,12 +266,12 @@ def lower_beyond(run: Run, *, metric: str, level: float) -> Found:
         raise NotTested(NO_STUDY)
     lower, higher = int((rows["high"] < 0).sum()), int((rows["low"] > 0).sum())
     last = rows.sort_values("level").iloc[-1]
-    end = told(Interval(float(last["value"]), float(last["low"]), float(last["high"])))
-    words = f"{spelled(metric)} lower at {lower} and higher at {higher} of {len(rows)} levels beyond {level:.2f}"
+    end = format_interval(Interval(float(last["value"]), float(last["low"]), float(last["high"])))
+    words = f"{metric_label(metric)} lower at {lower} and higher at {higher} of {len(rows)} levels beyond {level:.2f}"
     return lower >= MOST * len(rows), f"{words}; at {last['level']:.2f} {end}"
 
 
-def costs(run: Run, *, method: str, memory: float, flops: float, slack: float) -> Found:
+def costs(run: Results, *, method: str, memory: float, flops: float, slack: float) -> Found:
     """Check costs relative to conventional: memory up to a factor `slack` (it differs by device), FLOPs up to 5 %."""
     rows = rows_of(run.tables.bench, batch=128)
     if rows.empty:

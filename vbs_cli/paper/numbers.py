@@ -18,7 +18,7 @@ class NotTested(Exception):
 
 
 @dataclass(frozen=True)
-class Run:
+class Results:
     """Tables, dataset and fitted parameters of a run, by which claims are judged."""
 
     tables: Tables
@@ -39,7 +39,7 @@ def label(method: str) -> str:
     return "VBS" if method == "vbs" else method_style(method).label
 
 
-def spelled(metric: str) -> str:
+def metric_label(metric: str) -> str:
     return {"ece": "ECE", "brier": "Brier score"}.get(metric, metric)
 
 
@@ -51,13 +51,13 @@ def means(table: pd.DataFrame, **wanted: object) -> pd.Series[float]:
     return rows.pivot_table(index="level", columns="seed", values="value").dropna().mean(axis=1)
 
 
-def need(run: Run, method: str) -> None:
+def need(run: Results, method: str) -> None:
     """Refuse to judge a method that the run does not have."""
     if len(run.tables.metrics) and rows_of(run.tables.metrics, method=method).empty:
         raise NotTested(f"{label(method)} is not among the run's methods: vbs evaluate --methods all")
 
 
-def curve(run: Run, noise: str, method: str, metric: str) -> pd.Series[float]:
+def curve(run: Results, noise: str, method: str, metric: str) -> pd.Series[float]:
     """Metric by level over a sweep of at least three levels from 0 on, or NotTested."""
     command = f"vbs noise-sweep --noise {noise}"
     if rows_of(run.tables.metrics, noise=noise).empty:
@@ -73,7 +73,7 @@ def strongest(found: pd.Series[float]) -> float:
     return float(str(found.index[-1]))
 
 
-def difference(run: Run, method: str, baseline: str, metric: str, noise: str = "clean") -> tuple[float, Interval]:
+def difference(run: Results, method: str, baseline: str, metric: str, noise: str = "clean") -> tuple[float, Interval]:
     """Strongest level with an interval of the paired difference of two methods, and that interval."""
     for each in (method, baseline):
         need(run, each)
@@ -83,12 +83,12 @@ def difference(run: Run, method: str, baseline: str, metric: str, noise: str = "
         where = "on clean data" if noise == "clean" else f"under {noise} noise"
         command = "vbs evaluate" if noise == "clean" else f"vbs noise-sweep --noise {noise}"
         pair = f"{label(method)} and {label(baseline)}"
-        raise NotTested(f"no difference in {spelled(metric)} between {pair} {where}: {command}")
+        raise NotTested(f"no difference in {metric_label(metric)} between {pair} {where}: {command}")
     row = rows.sort_values("level").iloc[-1]
     return float(row["level"]), Interval(float(row["value"]), float(row["low"]), float(row["high"]))
 
 
-def told(found: Interval) -> str:
+def format_interval(found: Interval) -> str:
     """Format as `difference -0.001 [-0.002, +0.000]`, with a remark if it may be zero."""
     text = f"difference {found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
     if found.low == found.high == 0:
@@ -96,7 +96,7 @@ def told(found: Interval) -> str:
     return text if found.excludes_zero else f"{text}: no difference can be told"
 
 
-def both(run: Run, method: str, baseline: str, metric: str, *, noise: str, level: float) -> str:
+def both(run: Results, method: str, baseline: str, metric: str, *, noise: str, level: float) -> str:
     """Format the values of two methods as `ECE 0.010 of VBS and 0.011 of conventional, `."""
     at_level = rows_of(run.tables.intervals, noise=noise, level=level, baseline="", metric=metric)
     parts = [
@@ -104,4 +104,4 @@ def both(run: Run, method: str, baseline: str, metric: str, *, noise: str, level
         for each in (method, baseline)
         if len(rows := rows_of(at_level, method=each))
     ]
-    return f"{spelled(metric)} {' and '.join(parts)}, "
+    return f"{metric_label(metric)} {' and '.join(parts)}, "

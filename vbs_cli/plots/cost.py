@@ -14,8 +14,8 @@ from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import PAGE, TEXT, footnote, legend_above, name_axes, panels
 from vbs_cli.plots.curves import start_at_zero
 from vbs_cli.plots.style import FAINT, INK, Style, method_style
-from vbs_cli.registry import listed
-from vbs_cli.report.tables import count_seeds
+from vbs_cli.registry import join_names
+from vbs_cli.summary import count_seeds
 
 BENCH = "vbs bench --batch 128"
 COSTS = {"flops_ratio": "FLOPs, relative to conventional", "latency_ratio": "latency, relative to conventional"}
@@ -37,7 +37,7 @@ def cost(tables: Tables) -> Figure:
     bench = require(tables.bench, "costs", hint=BENCH)
     noises = in_order(metrics[metrics["level"] > 0]["noise"])
     quality = mean_ece(metrics[metrics["level"] > 0] if noises else metrics)
-    points = require(placed(bench, quality), "method with both a cost and an ECE", hint=BENCH)
+    points = require(with_quality(bench, quality), "method with both a cost and an ECE", hint=BENCH)
     figure, axes = panels(1, len(COSTS), size=(PAGE, 2.9))
     for ax, (ratio, name) in zip(axes[0], COSTS.items(), strict=True):
         draw_costs(ax, points, ratio)
@@ -58,7 +58,7 @@ def mean_ece(metrics: pd.DataFrame) -> pd.Series[float]:
     return by_level.T.groupby(level="noise").mean().mean()
 
 
-def placed(bench: pd.DataFrame, quality: pd.Series[float]) -> pd.DataFrame:
+def with_quality(bench: pd.DataFrame, quality: pd.Series[float]) -> pd.DataFrame:
     """Rows of the bench with a known ECE; `hollow` marks the paper's variant of a method that vbs runs differently."""
     points = bench[bench["method"].isin(quality.index)]
     twice = points.groupby("method")["variant"].transform("nunique") > 1
@@ -134,12 +134,12 @@ def ece_note(metrics: pd.DataFrame, noises: list[str]) -> str:
     """Note on what the ECE is a mean of."""
     n_seeds = count_seeds(metrics)
     seeds = "one seed" if n_seeds == 1 else f"{n_seeds} seeds"
-    return f"ECE: mean over {seeds}{f' and all levels of {listed(noises)} noise' if noises else ', without noise'}"
+    return f"ECE: mean over {seeds}{f' and all levels of {join_names(noises)} noise' if noises else ', without noise'}"
 
 
 def bench_notes(points: pd.DataFrame) -> list[str]:
     """Notes on how the costs were measured, and on what hollow markers are."""
-    batches = listed([f"{batch}" for batch in sorted(points["batch"].unique())])
+    batches = join_names([f"{batch}" for batch in sorted(points["batch"].unique())])
     note = f"costs: of predicting a batch of {batches}"
     ways = "filled: as vbs runs it; hollow: as the paper ran it, where that differs"
     return [note, ways] if points["hollow"].any() else [note]

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from vbs_cli.plots.base import in_order
 from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, panels, title
 from vbs_cli.plots.style import LINE_WIDTH, MARKER_SIZE, Style, method_style
-from vbs_cli.registry import listed
-from vbs_cli.report.tables import count_seeds
+from vbs_cli.registry import join_names
+from vbs_cli.summary import count_seeds
 
 LEVEL = "noise level λ"
 FEW_LEVELS = 8  # up to this many levels every point of a line has its marker
@@ -104,7 +104,7 @@ def same_note(quantity: str, followers: Mapping[str, str]) -> list[str]:
         names = [method for method, first in followers.items() if first == leader]
         # One positive divisor per example never changes the largest logit.
         reason = " by construction" if quantity == "accuracy" and set(names) <= {"temperature", "vbs"} else ""
-        labels = listed([method_style(name).label for name in names])
+        labels = join_names([method_style(name).label for name in names])
         notes.append(f"{quantity} of {labels}: same as {method_style(leader).label}{reason}")
     return notes
 

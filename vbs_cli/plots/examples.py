@@ -29,7 +29,7 @@ DOT = 2.0  # square points
 
 
 @dataclass(frozen=True)
-class View:
+class InputView:
     """One way to draw an input, which takes a row of panels per noise."""
 
     draw: Callable[[Axes, Input], None]
@@ -76,12 +76,12 @@ def by_place(rows: pd.DataFrame) -> dict[tuple[str, float], Input]:
     }
 
 
-def views_of(shape: tuple[int, ...]) -> list[View]:
+def views_of(shape: tuple[int, ...]) -> list[InputView]:
     """Views of inputs of this shape: images, waveforms, and for I and Q the constellation too."""
     if len(shape) == 3:
-        return [View(draw_image, "", "", shape[1] / shape[2])]
-    waves = View(draw_waves, "sample", "amplitude", 0.8)
-    return [waves, View(draw_constellation, "I", "Q", 1.0)] if shape[0] == 2 else [waves]
+        return [InputView(draw_image, "", "", shape[1] / shape[2])]
+    waves = InputView(draw_waves, "sample", "amplitude", 0.8)
+    return [waves, InputView(draw_constellation, "I", "Q", 1.0)] if shape[0] == 2 else [waves]
 
 
 def channel_names(shape: tuple[int, ...]) -> Mapping[int, str]:
@@ -97,7 +97,7 @@ def cut(shape: tuple[int, ...]) -> bool:
     return len(shape) == 2 and shape[0] > 1 and shape[1] > FIRST
 
 
-def empty_grid(n_noises: int, n_levels: int, views: Sequence[View]) -> tuple[Figure, list[list[Axes]]]:
+def empty_grid(n_noises: int, n_levels: int, views: Sequence[InputView]) -> tuple[Figure, list[list[Axes]]]:
     """Figure with empty panels: the views of the first noise, one row each, then those of the next."""
     width = page_width(n_levels)
     heights = [view.height for view in views] * n_noises
@@ -108,7 +108,7 @@ def empty_grid(n_noises: int, n_levels: int, views: Sequence[View]) -> tuple[Fig
     return figure, axes
 
 
-def draw_view(grid: Sequence[Sequence[Axes]], view: View, inputs: Sequence[Sequence[Input | None]]) -> None:
+def draw_view(grid: Sequence[Sequence[Axes]], view: InputView, inputs: Sequence[Sequence[Input | None]]) -> None:
     """Draw one view of all inputs, a row per noise, on the same scales; a level that a noise lacks leaves a gap."""
     shown = []
     for row, of_noise in zip(grid, inputs, strict=True):

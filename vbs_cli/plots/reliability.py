@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from vbs_cli.plots.base import Tables, drawn, in_order, require
 from vbs_cli.plots.canvas import COLUMN, PAGE, TEXT, footnote, legend_above, name_axes, panels, title
 from vbs_cli.plots.style import FAINT, INK, MARKER_SIZE, Style, method_style
-from vbs_cli.report.tables import count_seeds, plus_minus
+from vbs_cli.summary import count_seeds, plus_minus
 
 HATCH = "//////"
 TARGET: dict[str, Any] = {"colors": "#999999", "lw": 1.0, "zorder": 1.6}

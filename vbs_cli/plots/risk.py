@@ -24,7 +24,7 @@ def risk_coverage(tables: Tables) -> Figure:
     """
     rows = require(tables.coverage, "risk-coverage curves", hint="vbs evaluate")
     followers = same_curves(rows, x="coverage", y="risk")
-    found = told(rows)
+    found = shown_conditions(rows)
     figure, axes = risk_panels(len(found))
     for ax, condition in zip(axes, found, strict=True):
         draw_methods(ax, condition.of(rows), followers, x="coverage", y="risk")
@@ -36,7 +36,7 @@ def risk_coverage(tables: Tables) -> Figure:
     return figure
 
 
-def told(rows: pd.DataFrame) -> list[Condition]:
+def shown_conditions(rows: pd.DataFrame) -> list[Condition]:
     """Conditions of the table in its order, clean first."""
     pairs = rows[["noise", "level"]].drop_duplicates()
     found = [Condition(str(noise), float(level)) for noise, level in zip(pairs["noise"], pairs["level"], strict=True)]

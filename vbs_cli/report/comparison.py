@@ -12,9 +12,9 @@ from vbs_cli.metrics import HIGHER, METRICS, NEITHER
 from vbs_cli.paper.claims import claims
 from vbs_cli.plots.base import FIGURES
 from vbs_cli.report.page import ReportData, figure_view, flat, page
-from vbs_cli.report.questions import NAMES, Cell, Group, TableView, lined, method_label
-from vbs_cli.report.tables import PROXY_COLUMNS, plus_minus, proxy_lines
+from vbs_cli.report.questions import NAMES, Group, TableCell, TableView, method_label, plain_rows
 from vbs_cli.report.verdict import verdict
+from vbs_cli.summary import PROXY_COLUMNS, plus_minus, proxy_lines
 
 COMPARED = ("accuracy", "nll", "brier", "ece", "entropy")
 Runs = Mapping[str, ReportData]
@@ -51,7 +51,7 @@ def score_tables(runs: Runs) -> Iterator[TableView]:
         rows = [scores_of(data, each) if each is not None else {} for data, each in zip(runs.values(), at, strict=True)]
         methods = list(dict.fromkeys(method for some in rows for method, _ in some))
         groups = [Group(NAMES[metric], [compared(rows, method, metric) for method in methods]) for metric in COMPARED]
-        yield TableView(told_condition(at), ("Method", *runs), groups, note=NOTE)
+        yield TableView(condition_title(at), ("Method", *runs), groups, note=NOTE)
 
 
 NOTE = (
@@ -69,12 +69,14 @@ def scores_of(data: ReportData, condition: Condition) -> dict[tuple[str, str], p
 
 def compared(
     runs: Sequence[Mapping[tuple[str, str], pd.Series[Any]]], method: str, metric: str
-) -> tuple[str, list[Cell]]:
+) -> tuple[str, list[TableCell]]:
     """Row with one method's score in every run; a dash where a run has none."""
     found = [rows.get((method, metric)) for rows in runs]
     best = best_place(found, metric)
     return method_label(method), [
-        Cell("-") if row is None else Cell(plus_minus(row["value"], (row["high"] - row["low"]) / 2), place == best)
+        TableCell("-")
+        if row is None
+        else TableCell(plus_minus(row["value"], (row["high"] - row["low"]) / 2), place == best)
         for place, row in enumerate(found)
     ]
 
@@ -92,7 +94,7 @@ def best_place(found: Sequence[pd.Series[Any] | None], metric: str) -> int | Non
     return None
 
 
-def told_condition(at: Sequence[Condition | None]) -> str:
+def condition_title(at: Sequence[Condition | None]) -> str:
     """Title of a condition: `clean`, `gaussian 0.50`, or each run's level if they differ: `gaussian 0.50, 0.47`."""
     there = [each for each in at if each is not None]
     names = list(dict.fromkeys(each.name for each in there))
@@ -101,12 +103,12 @@ def told_condition(at: Sequence[Condition | None]) -> str:
 
 def spread_tables(runs: Runs) -> Iterator[TableView]:
     """Yield a table of how well the spread between patches indicates errors in each run, if any run measured it."""
-    groups: dict[str, list[tuple[str, list[Cell]]]] = {}
+    groups: dict[str, list[tuple[str, list[TableCell]]]] = {}
     for name, data in runs.items():
         proxies = data.tables.proxy
         if len(proxies):
             for noise, *line in proxy_lines(proxies[proxies["view"] == "patches"]):
-                groups.setdefault(noise, []).extend(lined([[name, *line[1:]]]))
+                groups.setdefault(noise, []).extend(plain_rows([[name, *line[1:]]]))
     if groups:
         shown = [Group(noise, rows) for noise, rows in groups.items()]
         yield TableView("Does the spread between patches tell when predictions are wrong?", COLUMNS, shown)

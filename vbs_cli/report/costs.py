@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vbs_cli.registry import listed
+from vbs_cli.registry import join_names
 
 Rows = Sequence[Mapping[Any, Any]]
 COST_COLUMNS = ("method", "variant", "memory", "ratio", "summed", "latency", "ratio", "FLOPs", "ratio")
@@ -75,24 +75,26 @@ def gemm_note(costs: Rows) -> list[str]:
         return []
     rate = max(row["gemm_flops"] for row in of.values())
     shares = [f"{100 * of[variant]['gemm_share']:.0f} % of that ({variant})" for variant in ("paper", "vbs")]
-    return [f"matrix products run at {rate / 1e9:,.0f} GFLOP/s here; the conventional network at {listed(shares)}"]
+    return [f"matrix products run at {rate / 1e9:,.0f} GFLOP/s here; the conventional network at {join_names(shares)}"]
 
 
 def memory_note(costs: Rows) -> list[str]:
     """Note on the methods whose resident and traced memory differ, or that all agree."""
     apart = [row for row in costs if abs(row["traced_bytes"] / row["memory_bytes"] - 1) > AGREE]
-    told = [
+    differing = [
         f"{row['method']} ({row['variant']}) {row['memory_bytes'] / 1e6:.1f} and {row['traced_bytes'] / 1e6:.1f} MB"
         for row in apart
     ]
     both, limit = "resident set and torch's own trace of its allocations", f"{100 * AGREE:.0f} %"
-    return [f"{both} differ by more than {limit}: {listed(told)}" if told else f"{both} agree within {limit}"]
+    return [
+        f"{both} differ by more than {limit}: {join_names(differing)}" if differing else f"{both} agree within {limit}"
+    ]
 
 
 def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     """Lines of KERNEL_COLUMNS; a dash where there was nothing to measure or compare."""
 
-    def told(value: float | None, form: str) -> str:
+    def format_value(value: float | None, form: str) -> str:
         return "-" if value is None or math.isnan(value) else form.format(value)
 
     return [
@@ -100,10 +102,10 @@ def kernel_lines(kernels: Iterable[Mapping[str, Any]]) -> list[list[str]]:
             row["kernel"],
             row["size"],
             row["rival"],
-            told(row["ours_ms"], "{:.3g} ms"),
-            told(row["rival_ms"], "{:.3g} ms"),
-            told(row["ratio"], "{:.3g}"),
-            told(row["max_diff"], "{:.1g}"),
+            format_value(row["ours_ms"], "{:.3g} ms"),
+            format_value(row["rival_ms"], "{:.3g} ms"),
+            format_value(row["ratio"], "{:.3g}"),
+            format_value(row["max_diff"], "{:.1g}"),
         ]
         for row in kernels
     ]

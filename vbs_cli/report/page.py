@@ -12,13 +12,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from vbs_cli.files import told_size
+from vbs_cli.files import format_size
 from vbs_cli.paper.claims import claims
 from vbs_cli.plots.base import FIGURES, Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.report.questions import Question, questions
-from vbs_cli.report.tables import count_seeds, sized
 from vbs_cli.report.verdict import verdict
+from vbs_cli.summary import count_seeds, describe_size
 
 PIXELS_PER_POINT = 1.6  # figures are drawn for paper; on a screen they may be this much larger
 
@@ -83,7 +83,7 @@ def render(data: ReportData) -> str:
         claims=claims(data.tables, dataset=data.dataset, fitted=data.methods),
         settings=list(flat(data.settings)),
         fitted=list(fitted_rows(data.methods)),
-        artifacts=[{**artifact, "size": told_size(int(artifact["size"]))} for artifact in data.artifacts],
+        artifacts=[{**artifact, "size": format_size(int(artifact["size"]))} for artifact in data.artifacts],
     )
 
 
@@ -97,8 +97,8 @@ def fitted_rows(methods: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Itera
     """Yield (seed, label of the method, its parameters as text) of every fitted method."""
     for seed, of_seed in methods.items():
         for method, parameters in of_seed.items():
-            told = ", ".join(f"{name} = {value}" for name, value in flat(parameters))
-            yield "all" if seed == "-1" else seed, method_style(method).label, told
+            parameters_text = ", ".join(f"{name} = {value}" for name, value in flat(parameters))
+            yield "all" if seed == "-1" else seed, method_style(method).label, parameters_text
 
 
 def figure_view(name: str, svg: str) -> dict[str, str]:
@@ -121,7 +121,7 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{prefix}{key}.")
         elif isinstance(value, (list, tuple)) and value and isinstance(value[0], (float, list, tuple)):
-            yield f"{prefix}{key}", sized(value)
+            yield f"{prefix}{key}", describe_size(value)
         else:
             text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
             yield f"{prefix}{key}", text

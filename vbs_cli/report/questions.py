@@ -9,7 +9,7 @@ from vbs_cli.conditions import Condition, conditions
 from vbs_cli.plots.base import Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines, cost_notes
-from vbs_cli.report.tables import (
+from vbs_cli.summary import (
     BASELINE,
     CHANCE,
     DETECTION_COLUMNS,
@@ -33,7 +33,7 @@ STUDIED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """Text of one number, and whether its interval shows it to be the best of its column."""
 
     text: str
@@ -45,7 +45,7 @@ class Group:
     """Rows under one heading, each a name and its cells."""
 
     title: str
-    rows: Sequence[tuple[str, Sequence[Cell]]]
+    rows: Sequence[tuple[str, Sequence[TableCell]]]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def scores(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
         return []
     own = TableView(
         "Scores",
-        named(INTERVAL_COLUMNS),
+        headings(INTERVAL_COLUMNS),
         [Group(each.name, score_rows(tables, each, INTERVAL_COLUMNS)) for each in shown],
         note="± half the 95 % interval over examples and seeds. Bold: better than every other method by a paired "
         "interval that excludes zero (accuracy high; NLL, Brier and ECE low). By chance: the ECE that a perfectly "
@@ -98,26 +98,26 @@ def scores(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
     if BASELINE not in set(tables.intervals["method"]):
         return [own]
     groups = [
-        Group(each.name, list(lined(difference_lines(each.of(tables.intervals), BASELINE), method_label)))
+        Group(each.name, list(plain_rows(difference_lines(each.of(tables.intervals), BASELINE), method_label)))
         for each in shown
     ]
     apart = TableView(
         f"Difference from the {BASELINE} prediction",
-        named(("method", *DIFFERENCES)),
+        headings(("method", *DIFFERENCES)),
         groups,
         note="Paired, with its 95 % interval; * where that excludes zero. Below zero is better.",
     )
     return [own, apart] if any(group.rows for group in groups) else [own]
 
 
-def score_rows(tables: Tables, condition: Condition, columns: Sequence[str]) -> list[tuple[str, list[Cell]]]:
+def score_rows(tables: Tables, condition: Condition, columns: Sequence[str]) -> list[tuple[str, list[TableCell]]]:
     """Rows of the methods under one condition, the best value of a column marked where an interval supports it."""
     intervals = condition.of(tables.intervals)
     best = {column: best_methods(intervals, column) for column in columns}
     return [
         (
             method_style(line[0]).label,
-            [Cell(text, line[0] in best[column]) for column, text in zip(columns[1:], line[1:], strict=True)],
+            [TableCell(text, line[0] in best[column]) for column, text in zip(columns[1:], line[1:], strict=True)],
         )
         for line in interval_lines(condition.of(tables.metrics), intervals, columns)
     ]
@@ -131,7 +131,7 @@ def detection(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:
         "predictions rejected along with 95 % of the errors. ± and bold as above."
     )
     groups = [Group(each.name, score_rows(tables, each, DETECTION_COLUMNS)) for each in shown]
-    return [TableView("Errors found by doubt", named(DETECTION_COLUMNS), groups, note)] if groups else []
+    return [TableView("Errors found by doubt", headings(DETECTION_COLUMNS), groups, note)] if groups else []
 
 
 def spread(tables: Tables) -> list[TableView]:
@@ -139,7 +139,7 @@ def spread(tables: Tables) -> list[TableView]:
     if tables.proxy.empty:
         return []
     groups = [
-        Group(str(noise), list(lined([line[1:] for line in proxy_lines(rows)])))
+        Group(str(noise), list(plain_rows([line[1:] for line in proxy_lines(rows)])))
         for noise, rows in tables.proxy.groupby("noise", sort=False)
     ]
     note = (
@@ -156,9 +156,9 @@ def costs(tables: Tables) -> list[TableView]:
     if tables.bench.empty:
         return []
     costs = tables.bench.to_dict("records")
-    rows = lined(cost_lines(costs), method_label)
-    told = ". ".join(note[0].upper() + note[1:] for note in cost_notes(costs))
-    note = f"Batches of {tables.bench['batch'].iloc[0]}. {told}."
+    rows = plain_rows(cost_lines(costs), method_label)
+    notes_text = ". ".join(note[0].upper() + note[1:] for note in cost_notes(costs))
+    note = f"Batches of {tables.bench['batch'].iloc[0]}. {notes_text}."
     return [TableView("Cost of a prediction", ("Method", *COST_COLUMNS[1:]), [Group("", list(rows))], note)]
 
 
@@ -170,20 +170,22 @@ def ensembles(tables: Tables) -> list[TableView]:
     for level, *line in study_lines(tables.study_intervals, STUDIED):
         groups.setdefault(level, []).append(line)
     noise = tables.study_intervals["noise"].iloc[0]
-    shown = [Group(f"{noise} {level}", list(lined(lines, method_label))) for level, lines in groups.items()]
+    shown = [Group(f"{noise} {level}", list(plain_rows(lines, method_label))) for level, lines in groups.items()]
     note = "± half the 95 % interval over examples. KL to uniform is the distance from knowing nothing."
-    return [TableView("Ensembles", named(("method", *STUDIED)), shown, note)]
+    return [TableView("Ensembles", headings(("method", *STUDIED)), shown, note)]
 
 
-def lined(lines: Sequence[Sequence[str]], name: Callable[[str], str] = str) -> Iterator[tuple[str, list[Cell]]]:
+def plain_rows(
+    lines: Sequence[Sequence[str]], name: Callable[[str], str] = str
+) -> Iterator[tuple[str, list[TableCell]]]:
     """Yield lines of text as rows of cells, none of them marked as best."""
     for first, *rest in lines:
-        yield name(first), [Cell(text) for text in rest]
+        yield name(first), [TableCell(text) for text in rest]
 
 
 def method_label(name: str) -> str:
     return method_style(name).label
 
 
-def named(columns: Sequence[str], names: Mapping[str, str] = NAMES) -> list[str]:
+def headings(columns: Sequence[str], names: Mapping[str, str] = NAMES) -> list[str]:
     return [names.get(column, column) for column in columns]

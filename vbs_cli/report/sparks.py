@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from vbs_cli.report.tables import plus_minus
+from vbs_cli.summary import plus_minus
 
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 16  # characters of a curve, so that three of them with their numbers fit into 120 columns

@@ -11,19 +11,19 @@ import pandas as pd
 from vbs_cli.conditions import Condition, conditions
 from vbs_cli.metrics import Interval
 from vbs_cli.plots.style import method_style
-from vbs_cli.registry import listed
+from vbs_cli.registry import join_names
 
 Tone = Literal["better", "worse", "same"]
 Trend = Literal["rises", "falls", "mixed"]
 
 BEFORE, AFTER = "conventional", "vbs"
 VBS = method_style(AFTER).label
-VISIBLE = 0.0005  # a smaller difference does not show in three digits and counts as none
+VISIBLE_DIFFERENCE = 0.0005  # a smaller difference does not show in three digits and counts as none
 MOST = 0.9  # share of the levels of all seeds that must agree on a trend
 
 
 @dataclass(frozen=True)
-class Finding:
+class ConditionFinding:
     """Effect of smoothing under one condition, in words."""
 
     condition: str
@@ -37,11 +37,11 @@ class Verdict:
     """Leading sentence, then one finding per condition."""
 
     lead: str
-    findings: Sequence[Finding]
+    findings: Sequence[ConditionFinding]
 
 
 @dataclass(frozen=True)
-class Pair:
+class Change:
     """Values of a metric without and with smoothing under one condition, and the interval of the paired difference."""
 
     condition: Condition
@@ -52,23 +52,23 @@ class Pair:
     @property
     def tone(self) -> Tone:
         """Direction of the change: better or worse only if the interval excludes zero and the difference is visible."""
-        if not self.difference.excludes_zero or abs(self.difference.value) < VISIBLE:
+        if not self.difference.excludes_zero or abs(self.difference.value) < VISIBLE_DIFFERENCE:
             return "same"
         return "better" if self.difference.value < 0 else "worse"
 
     def __str__(self) -> str:
         """Change in words: `from 0.154 to 0.148 (paired difference -0.007 [-0.015, -0.001])`."""
-        return f"from {self.before:.3f} to {self.after:.3f} ({self.told_difference})"
+        return f"from {self.before:.3f} to {self.after:.3f} ({self.difference_text})"
 
     @property
-    def told_difference(self) -> str:
+    def difference_text(self) -> str:
         d = self.difference
         return f"paired difference {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
 
 
 def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
     """Compare variance-based smoothing with the conventional prediction, by paired 95 % intervals."""
-    pairs = [pair for each in conditions(intervals) if (pair := paired(intervals, each, "ece"))]
+    pairs = [pair for each in conditions(intervals) if (pair := find_change(intervals, each, "ece"))]
     if not pairs:
         return Verdict(f"No verdict: the run does not compare {VBS} with the conventional prediction.", ())
     findings = [finding(metrics, intervals, pair) for pair in pairs]
@@ -76,7 +76,7 @@ def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
     return Verdict(lead_sentence(pairs, falling), findings)
 
 
-def paired(intervals: pd.DataFrame, condition: Condition, metric: str, after: str = AFTER) -> Pair | None:
+def find_change(intervals: pd.DataFrame, condition: Condition, metric: str, after: str = AFTER) -> Change | None:
     """Metric of the conventional prediction and of another method; None if one of them was not measured."""
     rows = condition.of(intervals)
     found = {
@@ -85,17 +85,17 @@ def paired(intervals: pd.DataFrame, condition: Condition, metric: str, after: st
     }
     if not {(BEFORE, ""), (after, ""), (after, BEFORE)} <= set(found):
         return None
-    return Pair(condition, found[BEFORE, ""].value, found[after, ""].value, found[after, BEFORE])
+    return Change(condition, found[BEFORE, ""].value, found[after, ""].value, found[after, BEFORE])
 
 
-def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Pair) -> Finding:
+def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Change) -> ConditionFinding:
     """Finding on ECE under one condition, with details on NLL, the best method and sigma_bar."""
     details = (
-        nll_sentence(paired(intervals, pair.condition, "nll")),
+        nll_sentence(find_change(intervals, pair.condition, "nll")),
         best_sentence(pair.condition.of(intervals)),
         sigma_sentence(metrics, pair.condition.noise),
     )
-    return Finding(pair.condition.name, pair.tone, ece_sentence(pair), " ".join(filter(None, details)))
+    return ConditionFinding(pair.condition.name, pair.tone, ece_sentence(pair), " ".join(filter(None, details)))
 
 
 def place(condition: Condition) -> str:
@@ -104,7 +104,7 @@ def place(condition: Condition) -> str:
     return "on clean data" if clean else f"under {condition.noise} noise at {condition.level:.2f}"
 
 
-def ece_sentence(pair: Pair) -> str:
+def ece_sentence(pair: Change) -> str:
     """Sentence on what smoothing does to the calibration error."""
     where = place(pair.condition)
     where = where[0].upper() + where[1:]
@@ -112,16 +112,16 @@ def ece_sentence(pair: Pair) -> str:
         "better": f"{where} {VBS} lowers ECE {pair}.",
         "worse": f"{where} {VBS} raises ECE {pair}.",
         "same": f"{where} ECE is {pair.before:.3f} without and {pair.after:.3f} with {VBS}: "
-        f"no difference can be told ({pair.told_difference}).",
+        f"no difference can be told ({pair.difference_text}).",
     }[pair.tone]
 
 
-def nll_sentence(pair: Pair | None) -> str:
+def nll_sentence(pair: Change | None) -> str:
     """Sentence on what smoothing does to NLL, a proper score, as a check on ECE."""
     if pair is None:
         return ""
     if pair.tone == "same":
-        return f"NLL is {pair.before:.3f} and {pair.after:.3f}: no difference can be told ({pair.told_difference})."
+        return f"NLL is {pair.before:.3f} and {pair.after:.3f}: no difference can be told ({pair.difference_text})."
     return f"NLL goes {pair}."
 
 
@@ -135,8 +135,8 @@ def best_sentence(rows: pd.DataFrame) -> str:
     if best == AFTER:
         return "No other method has a lower ECE here."
     apart = ece[(ece["method"] == best) & (ece["baseline"] == AFTER)].iloc[0]
-    told = "" if Interval(0, apart["low"], apart["high"]).excludes_zero else ", not told from the smoothed one"
-    return f"Lowest ECE here: {method_style(best).label}, {own[best]:.3f}{told}."
+    doubt = "" if Interval(0, apart["low"], apart["high"]).excludes_zero else ", not told from the smoothed one"
+    return f"Lowest ECE here: {method_style(best).label}, {own[best]:.3f}{doubt}."
 
 
 def sigma_curves(metrics: pd.DataFrame, noise: str) -> pd.DataFrame:
@@ -176,18 +176,18 @@ def sigma_sentence(metrics: pd.DataFrame, noise: str) -> str:
     }[trend]
 
 
-def lead_sentence(pairs: Sequence[Pair], falling: Sequence[str]) -> str:
+def lead_sentence(pairs: Sequence[Change], falling: Sequence[str]) -> str:
     """Sentence on where ECE changed and by how much, and a warning where `sigma_bar` falls."""
     verbs = {"better": "lowers", "worse": "raises"}
     clauses = []
     for tone, verb in verbs.items():
-        told = [f"{place(pair.condition)} {pair}" for pair in pairs if pair.tone == tone]
-        if told:
-            clauses.append(f"{verb} ECE {listed(told)}")
-    alike = listed([place(pair.condition) for pair in pairs if pair.tone == "same"])
+        changes = [f"{place(pair.condition)} {pair}" for pair in pairs if pair.tone == tone]
+        if changes:
+            clauses.append(f"{verb} ECE {join_names(changes)}")
+    alike = join_names([place(pair.condition) for pair in pairs if pair.tone == "same"])
     if alike:
         clauses.append(f"{alike} no difference can be told" if clauses else f"makes no difference to ECE {alike}")
     lead = f"{VBS.capitalize()} {'; '.join(clauses)}."
     if falling:
-        lead += f" sigma_bar falls under {listed(falling)} noise, so the method cannot be relied on there."
+        lead += f" sigma_bar falls under {join_names(falling)} noise, so the method cannot be relied on there."
     return lead

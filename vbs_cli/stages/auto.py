@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import Pass, load
+from vbs_cli.artifacts.passes import Pass, read_record
 from vbs_cli.artifacts.plan import planned
-from vbs_cli.diagnosis import Choice, gain_of, search, windowed
+from vbs_cli.diagnosis import Candidate, gain_of, search, windowed
 from vbs_cli.diagnosis.base import Windowed
 from vbs_cli.methods.variance import VarianceSmoothing
 from vbs_cli.seeding import threads
@@ -22,13 +22,13 @@ SHOWN = 5  # number of choices that are shown
 class Chosen:
     """Choices that were tried, best first, their noise and its levels, and how the best does under other noises."""
 
-    tried: Sequence[Choice]
+    tried: Sequence[Candidate]
     noise: str
     levels: Sequence[float]
     held_out: Sequence[dict[str, Any]]  # noise, nll before, value, low and high of the change
 
     @property
-    def best(self) -> Choice:
+    def best(self) -> Candidate:
         return self.tried[0]
 
     @property
@@ -73,4 +73,4 @@ def choose(job: Job, noise: str) -> Chosen:
 
 def of_seeds(job: Job, some: Sequence[Pass], spread: str) -> list[list[Windowed]]:
     """Windowed records of each seed; the patches of one record are in memory at a time."""
-    return [[windowed(load(job, p), spread) for p in some if p.seed == seed] for seed in job.seeds]
+    return [[windowed(read_record(job, p), spread) for p in some if p.seed == seed] for seed in job.seeds]

@@ -11,13 +11,13 @@ import pandas as pd
 
 from vbs_cli import files
 from vbs_cli.artifacts.job import Job, choose_device
-from vbs_cli.bench import COLUMNS, CONTENDERS, Network, bench
+from vbs_cli.bench import COLUMNS, CONTENDERS, BenchNetwork, bench
 from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
 from vbs_cli.bench.scaling import bench_scaling, exponents, plans
 from vbs_cli.bench.training import Lesson, bench_training
 from vbs_cli.data import DATASETS
-from vbs_cli.models.base import MODELS, spelled
+from vbs_cli.models.base import MODELS, format_shape
 from vbs_cli.progress import Progress
 from vbs_cli.protocols import QUICK, protocol, resolve
 from vbs_cli.run import Recipe, formats, layout
@@ -28,7 +28,7 @@ TRAINED = ("radio", "librispeech", "cifar10")  # the paper's datasets, whose inp
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchSizes:
     """Size of a measurement: examples per batch, draws of MC-dropout, members of an ensemble, repeats."""
 
     batch: int
@@ -37,33 +37,33 @@ class Plan:
     repeats: int
 
 
-def network_of(settings: Settings, shape: tuple[int, ...], classes: int) -> Network:
+def network_of(settings: Settings, shape: tuple[int, ...], classes: int) -> BenchNetwork:
     s = settings
-    return Network(model=s.model, shape=shape, classes=classes, width=s.width, dropout=s.dropout, kernel=s.kernel)
+    return BenchNetwork(model=s.model, shape=shape, classes=classes, width=s.width, dropout=s.dropout, kernel=s.kernel)
 
 
 @dataclass(frozen=True)
 class Subject:
     """Network to measure, its device and progress, and the function that saves its table."""
 
-    network: Network
+    network: BenchNetwork
     labels: Mapping[str, str]  # columns that say which data it is for
     device: str
     progress: Progress
-    keep: Callable[[pd.DataFrame, Plan], Path]
+    keep: Callable[[pd.DataFrame, BenchSizes], Path]
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """Description of the network: `nin of width 192 for inputs of 3 x 32 x 32 and 10 classes`."""
         n = self.network
         width = f" of width {n.width}" if n.model in MODELS else ""
-        return f"{n.model}{width} for inputs of {spelled(n.shape)} and {n.classes} classes"
+        return f"{n.model}{width} for inputs of {format_shape(n.shape)} and {n.classes} classes"
 
 
 def of_run(job: Job) -> Subject:
     """Subject with the run's network; the run keeps the last table."""
 
-    def keep(table: pd.DataFrame, plan: Plan) -> Path:
+    def keep(table: pd.DataFrame, plan: BenchSizes) -> Path:
         recipe = Recipe("bench", {**asdict(plan), "width": network.width, "columns": list(COLUMNS)})
         job.run.store.write(layout.BENCH, formats.table_bytes(table), recipe)
         return job.run.path / layout.BENCH
@@ -80,7 +80,7 @@ def of_protocol(
     `size` is the length of its inputs, or their height and width, by default those of the dataset.
     """
 
-    def keep(table: pd.DataFrame, plan: Plan) -> Path:
+    def keep(table: pd.DataFrame, plan: BenchSizes) -> Path:
         files.write_bytes(runs_dir / layout.BENCH, formats.table_bytes(table))
         return runs_dir / layout.BENCH
 
@@ -93,7 +93,7 @@ def of_protocol(
     return Subject(network, labels, str(choose_device(device, progress)), progress, keep)
 
 
-def bench_network(subject: Subject, plan: Plan) -> tuple[Rows, Path]:
+def bench_network(subject: Subject, plan: BenchSizes) -> tuple[Rows, Path]:
     """Measure all methods anew; return the rows and the path of the saved table."""
     with subject.progress.task("bench", len(CONTENDERS)) as task:
         rows = bench(subject.network, **asdict(plan), device=subject.device, advance=task.advance)
@@ -101,7 +101,7 @@ def bench_network(subject: Subject, plan: Plan) -> tuple[Rows, Path]:
     return rows, subject.keep(table, plan)
 
 
-def bench_growth(subject: Subject, plan: Plan) -> tuple[Rows, Rows]:
+def bench_growth(subject: Subject, plan: BenchSizes) -> tuple[Rows, Rows]:
     """Measure how the costs grow; return the rows and the exponents of growth. Nothing is saved."""
     measured, batch = subject.network, plan.batch
     with subject.progress.task("bench scaling", len([*plans(measured, batch)])) as task:

@@ -20,7 +20,7 @@ from vbs_cli.artifacts import passes, training
 from vbs_cli.artifacts.cells import score_record
 from vbs_cli.artifacts.fits import Fitted
 from vbs_cli.artifacts.job import Job
-from vbs_cli.data.noise import Draws
+from vbs_cli.data.noise import KeptDraws
 from vbs_cli.errors import InvalidInput
 from vbs_cli.metrics import SCORES, values_of
 from vbs_cli.progress import Task
@@ -107,7 +107,7 @@ def trained_copy(job: Job, folder: Path) -> Job:
     """Job on a copy of the run's networks, without other artifacts, in another folder and in this process."""
     here = replace(job, run=replace(job.run, path=folder, store=Store(folder)), crew=None, force=False)
     for seed, network in training.every_network(job):
-        training.need_trained(job, seed, network)
+        training.check_trained(job, seed, network)
         recipe = training.recipe(job, seed, network)
         for name in training.artifact_names(job, seed, network):
             here.run.store.write(name, job.run.store.read(name), recipe)
@@ -131,6 +131,6 @@ def pass_per_score(job: Job, fitted: Fitted, noise: str, level: float) -> tuple[
             p = passes.Pass(0, job.pairs[name].view, "test", noise, level)
             model = training.trained(job, 0, p.network)
             for metric in SCORES:
-                [record] = passes.run_walk(job, model, split, [p], Draws(bound=0), Task())
+                [record] = passes.run_walk(job, model, split, [p], KeptDraws(bound=0), Task())
                 found[name, metric] = values_of(score_record(method, record), [metric])[metric]
     return found, stopwatch.whole

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import CLEAN_SPLITS, Pass, known_passes, load
+from vbs_cli.artifacts.passes import CLEAN_SPLITS, Pass, known_passes, read_record
 from vbs_cli.artifacts.plan import planned
 from vbs_cli.conditions import evenly
 from vbs_cli.diagnosis import Diagnosis, Records, diagnosed, windowed
@@ -79,7 +79,7 @@ def records_of(job: Job, of_seed: Sequence[Pass], spread: str) -> Records:
     clean: dict[str, Logits] = {}
     validation: list[Windowed] = []
     for p in of_seed:
-        record = load(job, p)
+        record = read_record(job, p)
         if p.split == "val":
             validation.append(windowed(record, spread))
         record = replace(record, parts=None)

@@ -90,7 +90,7 @@ def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILE
     return download(data_dir, settings.dataset, Request(simulate=True, profile=settings.profile), progress=progress)
 
 
-def listed(data_dir: Path) -> list[dict[str, Any]]:
+def list_datasets(data_dir: Path) -> list[dict[str, Any]]:
     """One row for every known dataset: what it is, and what is prepared of it."""
     rows = []
     for name, dataset in DATASETS.items():

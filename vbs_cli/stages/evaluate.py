@@ -7,7 +7,7 @@ import pandas as pd
 from vbs_cli.artifacts import tables
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import clean_passes
-from vbs_cli.artifacts.plan import say_left_out, with_plan
+from vbs_cli.artifacts.plan import report_left_out, with_plan
 
 
 def evaluate(job: Job) -> pd.DataFrame:
@@ -17,5 +17,5 @@ def evaluate(job: Job) -> pd.DataFrame:
     names = job.graph.stage(tables.STAGE)
     own = [*(p.name for p in clean_passes(job, "test")), *names]
     job.make(names, forced=own if job.force else ())
-    say_left_out(job)
+    report_left_out(job)
     return job.run.metrics

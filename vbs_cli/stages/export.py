@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from vbs_cli import files
-from vbs_cli.artifacts.exports import Choice, artifacts, card_files
+from vbs_cli.artifacts.exports import ExportChoice, artifacts, card_files
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.plan import with_plan
 
-__all__ = ["Choice", "aims", "export"]
+__all__ = ["ExportChoice", "aims", "export"]
 
 
-def aims(job: Job, choice: Choice) -> tuple[Job, list[str]]:
+def aims(job: Job, choice: ExportChoice) -> tuple[Job, list[str]]:
     """Job with an export in its graph, and the names of the file and its cards."""
     job = with_plan(job)
     wanted = artifacts(job, choice)
@@ -23,7 +23,7 @@ def aims(job: Job, choice: Choice) -> tuple[Job, list[str]]:
     return job, [each.name for each in wanted]
 
 
-def export(job: Job, choice: Choice, output: Path | None = None) -> dict[str, Any]:
+def export(job: Job, choice: ExportChoice, output: Path | None = None) -> dict[str, Any]:
     """Make the file and cards that are not up to date, copy them to `output` if given, and return a row about them."""
     job, names = aims(job, choice)
     due = job.graph.make_alone(job, names, forced=names if job.force else ())

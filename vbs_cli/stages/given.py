@@ -24,7 +24,7 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class Pair:
+class GivenLogits:
     """Logits to fit on and logits to score."""
 
     val: Given
@@ -55,14 +55,14 @@ class Pair:
         )
 
 
-def read(val: Path, test: Path) -> Pair:
+def read(val: Path, test: Path) -> GivenLogits:
     """Read both files and check that they belong together."""
-    pair = Pair(read_given(val), read_given(test))
+    pair = GivenLogits(read_given(val), read_given(test))
     check_pair(pair.val, pair.test)
     return pair
 
 
-def adopt(job: Job, pair: Pair) -> None:
+def adopt(job: Job, pair: GivenLogits) -> None:
     """Write the logits into the run, as the records that forward passes would have made."""
     store, graph = job.run.store, planned(job).graph
     store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))

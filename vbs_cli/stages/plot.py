@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vbs_cli.artifacts.figures import CURVES, artifact, problems
+from vbs_cli.artifacts.figures import TRAINING_CURVES, artifact, table_errors
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.plan import with_plan
 from vbs_cli.errors import MissingArtifact
@@ -12,7 +12,7 @@ from vbs_cli.plots import FIGURES, FORMATS, READS
 from vbs_cli.registry import unknown
 
 USUAL = ("svg", "png")
-__all__ = ["CURVES", "USUAL", "plot"]
+__all__ = ["TRAINING_CURVES", "USUAL", "plot"]
 
 
 def plot(
@@ -24,7 +24,7 @@ def plot(
     """
     check(job, names, formats, methods)
     job = with_plan(job)
-    missing = problems(job)
+    missing = table_errors(job)
     rows = []
     for figure in names or FIGURES:
         wanted = [artifact(job, figure, format, methods) for format in formats]

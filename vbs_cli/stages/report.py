@@ -9,7 +9,7 @@ import pandas as pd
 
 from vbs_cli import files
 from vbs_cli.artifacts import study
-from vbs_cli.artifacts.figures import evaluated
+from vbs_cli.artifacts.figures import current_tables
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.plan import with_plan
 from vbs_cli.artifacts.report import artifacts, gathered
@@ -18,7 +18,8 @@ from vbs_cli.plots import FIGURES
 from vbs_cli.report.comparison import render_comparison
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines
 from vbs_cli.report.page import ReportData
-from vbs_cli.report.tables import (
+from vbs_cli.run import layout
+from vbs_cli.summary import (
     BASELINE,
     DIFFERENCES,
     INTERVAL_COLUMNS,
@@ -31,7 +32,6 @@ from vbs_cli.report.tables import (
     study_lines,
     sweep_lines,
 )
-from vbs_cli.run import layout
 
 __all__ = ["compare", "gathered", "publish", "report"]
 
@@ -56,7 +56,7 @@ def publish(job: Job, folder: Path) -> list[str]:
     figures = [name for figure in FIGURES if job.run.store.has(name := layout.figure(figure, "png"))]
     tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.COVERAGE, layout.PROXY)
     copied = {Path(name).name: job.run.store.read(name) for name in (*figures, *tables)}
-    metrics, intervals = evaluated(job).metrics, job.run.intervals
+    metrics, intervals = current_tables(job).metrics, job.run.intervals
     origin = f"data: {job.data.name}, {job.data.source}"
     drawn = f"a paired bootstrap over {job.data.counts['test']:,} examples and {len(job.seeds)} seeds; {origin}."
     shown = [(each.name, each.of(metrics), each.of(intervals)) for each in conditions(intervals)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from vbs_cli.artifacts import examples, fits, passes, tables, training
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass
-from vbs_cli.artifacts.plan import say_left_out
+from vbs_cli.artifacts.plan import report_left_out
 from vbs_cli.run import Artifact, layout
 from vbs_cli.stages.plot import plot
 from vbs_cli.stages.report import report
@@ -32,7 +32,7 @@ def run_all(job: Job) -> Path:
         job = with_sweep(job, job.run.settings.noises)  # anew: networks that were trained leave other sweeps stale
         numbers = job.graph.stage(*NUMBERS)
         job.make(numbers, forced=numbers if job.force else ())
-        say_left_out(job)
+        report_left_out(job)
         plot(job)
         return report(job)
 

@@ -8,8 +8,8 @@ import pandas as pd
 
 from vbs_cli.artifacts import study, tables
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import need_networks, noise_passes
-from vbs_cli.artifacts.plan import planned, say_left_out
+from vbs_cli.artifacts.passes import check_has_networks, noise_passes
+from vbs_cli.artifacts.plan import planned, report_left_out
 from vbs_cli.data import NOISES, noises_for
 from vbs_cli.errors import InvalidInput
 
@@ -27,14 +27,14 @@ def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.D
     swept = [p.name for p in noise_passes(job, noises, levels)]
     wanted = [*swept, *job.graph.stage(tables.STAGE), *job.graph.stage("examples")]
     job.make(wanted, forced=swept if job.force else ())
-    say_left_out(job)
+    report_left_out(job)
     metrics = job.run.metrics
     return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
 
 
 def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
     """Noises to sweep: those named ("all" for every one that fits the data), else those of the settings."""
-    need_networks(job)
+    check_has_networks(job)
     words = [word.strip() for name in names or () for word in name.split(",")]
     if "all" in words:
         return noises_for(job.data.shape)
@@ -53,7 +53,7 @@ def check_noises(job: Job, noises: Sequence[str]) -> None:
 
 def with_study(job: Job, exposure: study.Exposure) -> Job:
     """Job planned with the ensemble study of one noise."""
-    need_networks(job)
+    check_has_networks(job)
     check_noises(job, [exposure.noise])
     if len(job.seeds) < 2:
         raise InvalidInput("an ensemble needs at least two seeds", hint="vbs train --seeds 10 trains more members")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vbs_cli.artifacts import training
 from vbs_cli.artifacts.job import Job
-from vbs_cli.artifacts.passes import need_networks
+from vbs_cli.artifacts.passes import check_has_networks
 from vbs_cli.artifacts.plan import with_plan
 from vbs_cli.artifacts.training import summary
 from vbs_cli.artifacts.work import Failures, NetworksFailed
@@ -33,7 +33,7 @@ def train(job: Job) -> Failures:
 
 def need_training(job: Job) -> None:
     """Refuse a run whose network was trained elsewhere, or that has none."""
-    need_networks(job)
+    check_has_networks(job)
     if job.run.settings.weights:
         hint = "vbs calibrate, evaluate, noise-sweep, diagnose and export work on it"
         raise InvalidInput(f"the network of {job.run.path} was trained elsewhere", hint=hint)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vbs_cli.logits import pool
 from vbs_cli.models.dropout import split_before_dropout, use_generator
-from vbs_cli.models.memory import placed
+from vbs_cli.models.memory import to_device
 from vbs_cli.seeding import generator
 from vbs_cli.views.base import OF_PREDICTIONS, VIEWS, Options, Place, Reader, View
 from vbs_cli.views.chunks import within_memory
@@ -68,7 +68,7 @@ def members_of(
     rngs = [generator(*name, device=device) for name in names]
     parts = []
     for part in torch.split(x, chunk):
-        shared = before(placed(part, device))
+        shared = before(to_device(part, device))
         members = []
         for rng in rngs:
             use_generator(after, rng)

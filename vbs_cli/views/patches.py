@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from vbs_cli.models.memory import placed
+from vbs_cli.models.memory import to_device
 from vbs_cli.views.base import VIEWS, Place, Reader, View
 from vbs_cli.views.chunks import within_memory
 from vbs_cli.views.fast import Fast
@@ -43,4 +43,4 @@ class Patches(View):
 
 def patches_of(net: nn.Module, x: Tensor, *, device: torch.device | str, chunk: int) -> Tensor:
     """Patch logits, in chunks of inputs: (N, C, *size) -> (N, K, *grid)."""
-    return torch.cat([net(placed(part, device)).cpu() for part in torch.split(x, chunk)])
+    return torch.cat([net(to_device(part, device)).cpu() for part in torch.split(x, chunk)])

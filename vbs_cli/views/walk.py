@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from vbs_cli.data.base import BLOCK, Split
-from vbs_cli.data.noise import Draws, distort
+from vbs_cli.data.noise import KeptDraws, distort
 from vbs_cli.logits import ACTIVATIONS, Logits, check_logits, pool, spreads_named
 from vbs_cli.views.base import Place, View
 from vbs_cli.views.fast import fast
@@ -31,7 +31,7 @@ def walk(
     extras: Sequence[str] = (),
     keep_parts: bool = False,
     device: torch.device | str = "cpu",
-    kept: Draws | None = None,
+    kept: KeptDraws | None = None,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Logits]:
     """Run a network on a split, once for each noise at one level; return a record per noise.

@@ -19,7 +19,7 @@ from vbs_cli.diagnosis import Diagnosis, diagnose
 from vbs_cli.errors import InvalidInput, is_out_of_memory
 from vbs_cli.logits import Logits, as_tensor, check_logits, spread_over, spreads_named
 from vbs_cli.methods.variance import MAPS, VarianceSmoothing, sigma_tilde
-from vbs_cli.models.base import spelled
+from vbs_cli.models.base import format_shape
 from vbs_cli.models.endings import INSTEAD, Recorder, add_patches, check_commutes, find_ending, refused
 from vbs_cli.wrap.watching import watched
 
@@ -133,7 +133,7 @@ class Smoothed(nn.Module):
         """The network's own logits (B, K) and patch logits (B, K, *grid), from one pass."""
         answer, patches = self.run(self, x)
         if patches.shape[2:].numel() < 2:
-            why = f"{type(self.net).__name__} leaves a single patch of inputs {spelled(tuple(x.shape[1:]))}"
+            why = f"{type(self.net).__name__} leaves a single patch of inputs {format_shape(tuple(x.shape[1:]))}"
             raise InvalidInput(why, hint=f"the spread needs two or more: give larger inputs, or {INSTEAD}")
         if not (self.checked or torch.compiler.is_compiling()):  # a compiled graph must not wait for values
             check_logits(as_tensor(answer))

@@ -16,7 +16,7 @@ CONVOLUTIONS = (F.conv1d, F.conv2d)
 
 
 @dataclass(frozen=True)
-class Call:
+class WatchedCall:
     """Function and its arguments after the input."""
 
     function: Callable[..., Tensor]
@@ -35,7 +35,7 @@ class Watcher(TorchFunctionMode):
         self.weight = weight  # weight of the layer to look for, if it was named
         self.features: Tensor | None = None
         self.axis = 1
-        self.head: Call | None = None
+        self.head: WatchedCall | None = None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -45,7 +45,7 @@ class Watcher(TorchFunctionMode):
         if axis is not None:
             self.features, self.axis, self.head = args[0], axis, None
         elif self.is_head(func, args):
-            self.head = Call(func, args[1:], kwargs)
+            self.head = WatchedCall(func, args[1:], kwargs)
         return func(*args, **kwargs)
 
     def is_head(self, function: Any, args: tuple[Any, ...]) -> bool:

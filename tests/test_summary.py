@@ -10,7 +10,7 @@ import pytest
 
 from tests.fixtures.tables import MakeTables
 from vbs_cli.conditions import Condition, conditions, some_levels
-from vbs_cli.report.tables import (
+from vbs_cli.summary import (
     INTERVAL_COLUMNS,
     SWEEP_COLUMNS,
     best_methods,

@@ -24,7 +24,7 @@ def count_seeds(rows: pd.DataFrame) -> int:
     return int(seeds[seeds >= 0].nunique()) or 1
 
 
-def sized(values: Sequence[Any]) -> str:
+def describe_size(values: Sequence[Any]) -> str:
     """Size of a list of numbers in words: "20 numbers", "20 rows of numbers"."""
     rows = len(values) > 0 and isinstance(values[0], (list, tuple))
     return f"{len(values)} {'rows of numbers' if rows else 'numbers'}"
@@ -48,7 +48,7 @@ def interval_lines(
     rows = intervals[intervals["baseline"] == ""]
     own = {(row["method"], row["metric"]): row for _, row in rows.iterrows()}
 
-    def told(method: str, column: str) -> str:
+    def cell(method: str, column: str) -> str:
         if column == "method":
             return method
         if column == CHANCE:
@@ -56,7 +56,7 @@ def interval_lines(
         row = own.get((method, column))
         return "-" if row is None else plus_minus(row["value"], (row["high"] - row["low"]) / 2)
 
-    return [[told(method, column) for column in columns] for method in intervals["method"].unique()]
+    return [[cell(method, column) for column in columns] for method in intervals["method"].unique()]
 
 
 def best_methods(intervals: pd.DataFrame, metric: str) -> set[str]:
@@ -77,10 +77,10 @@ def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:
     """Lines with each method's differences from the baseline in the metrics DIFFERENCES, under one condition."""
     rows = intervals[intervals["baseline"] == baseline].set_index(["method", "metric"])
     methods = [method for method in intervals["method"].unique() if method != baseline]
-    return [[method, *(signed(rows.loc[(method, score)]) for score in DIFFERENCES)] for method in methods]
+    return [[method, *(format_difference(rows.loc[(method, score)]) for score in DIFFERENCES)] for method in methods]
 
 
-def signed(row: pd.Series[float]) -> str:
+def format_difference(row: pd.Series[float]) -> str:
     """Format a difference, its interval, and a star if that excludes zero: `-0.008 [-0.012, -0.004] *`."""
     found = Interval(row["value"], row["low"], row["high"])
     star = " *" if found.excludes_zero else ""
@@ -156,7 +156,7 @@ def study_differences(intervals: pd.DataFrame, baseline: str, metrics: Sequence[
     for level in some_levels(intervals):
         rows = intervals[(intervals["level"] == level) & (intervals["baseline"] == baseline)]
         by_metric = {str(row["metric"]): row for _, row in rows.iterrows()}
-        lines.append([f"{level:.2f}", *(signed(by_metric[metric]) for metric in metrics)])
+        lines.append([f"{level:.2f}", *(format_difference(by_metric[metric]) for metric in metrics)])
     return lines
 
 
