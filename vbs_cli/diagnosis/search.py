@@ -57,9 +57,9 @@ def windowed(record: Logits, spread: str, *, grid: Grid = GRID) -> Windowed:
 
 
 def search(seeds: Sequence[Sequence[Windowed]], method: VarianceSmoothing, *, grid: Grid = GRID) -> list[Candidate]:
-    """Choices that were tried, best first, given the validation records of each seed: clean first, then noisy.
+    """Candidates that were tried, best first, given the validation records of each seed: clean first, then noisy.
 
-    Rules for beta are resolved on the clean record of each seed, as in later use; a learned choice is one alpha and
+    Rules for beta are resolved on the clean record of each seed, as in later use; a learned candidate is one alpha and
     one beta for the records of all seeds together.
     """
     found = []

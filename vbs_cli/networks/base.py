@@ -36,7 +36,10 @@ class Network:
         return nn.functional.cross_entropy(logits, labels)
 
     def after_epoch(self, model: nn.Module, memory: Tensors, *, epoch: int) -> Tensors:
-        """Tensors to keep across epochs, by name; checkpoints store them, so that a stopped training can be resumed."""
+        """Tensors to keep across epochs, by name; `memory` holds copies on the CPU of those of the epoch before.
+
+        Checkpoints store them, so that a stopped training can be resumed.
+        """
         return memory
 
     def finish(

@@ -141,7 +141,7 @@ def train(
             loss, accuracy, waited = one_epoch(stepper, drawn, batches, epoch=epoch, advance=advance, watch=watch)
         speed = len(data) / (time.monotonic() - started)
         use_generator(model, None)
-        memory = network.after_epoch(model, memory, epoch=epoch)
+        memory = copied(network.after_epoch(model, copied(memory), epoch=epoch))
         val_loss, val_accuracy = validate(model, val, network, epoch=epoch, device=device)
         seconds = time.monotonic() - started
         history = (*history, Epoch(epoch, loss, accuracy, val_loss, val_accuracy, seconds, waited, speed))
@@ -255,7 +255,12 @@ def validate(
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    return copied(model.state_dict())
+
+
+def copied(tensors: Tensors) -> dict[str, Tensor]:
+    """Copy tensors to the CPU, so that later changes in place reach neither a checkpoint nor what it came from."""
+    return {name: value.detach().cpu().clone() for name, value in tensors.items()}
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
