@@ -27,7 +27,7 @@ LAYERS = [
     {"run", "summary"},
     {"plots"},
     {"paper"},
-    {"report", "bench", "export", "wrap"},
+    {"report", "bench", "export", "wrapping"},
     {"artifacts"},
     {"stages"},
     {"console"},

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vbs_cli.methods.vector import VectorScaling
     from vbs_cli.metrics import bootstrap, error_detection, reliability_bins, score, scored
     from vbs_cli.run import open_run
-    from vbs_cli.wrap.smoothed import wrap
+    from vbs_cli.wrapping.smoothed import wrap
 
 _HOME = {
     "Averaging": "vbs_cli.methods.averaging",
@@ -45,7 +45,7 @@ _HOME = {
     "score": "vbs_cli.metrics",
     "scored": "vbs_cli.metrics",
     "sigma_bar": "vbs_cli.logits",
-    "wrap": "vbs_cli.wrap.smoothed",
+    "wrap": "vbs_cli.wrapping.smoothed",
 }
 
 __all__ = [

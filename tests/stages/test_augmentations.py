@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from tests.conftest import COUNTS, SMALL
-from tests.fixtures.jobs import Heard, do, enter, job_in, states
+from tests.fixtures.jobs import Heard, do, enter, hashes, job_in, saved_job, states
 from vbs_cli.artifacts import passes
 from vbs_cli.artifacts.passes import Pass
 from vbs_cli.artifacts.work import parse_work
 from vbs_cli.errors import InvalidInput, UnknownName
+from vbs_cli.executors import Local
 from vbs_cli.networks import training as loop
 from vbs_cli.run import layout
 from vbs_cli.stages.evaluate import evaluate
@@ -111,6 +112,17 @@ def test_its_passes_are_pieces_of_work_of_the_conventional_network(workplace):
     # A run that does not compare it has no such passes.
     with pytest.raises(UnknownName, match="unknown work"):
         parse_work(job_in(workplace), "0/conventional", ("augmentations/test",))
+
+
+def test_side_by_side_gives_the_same_bits(workplace):
+    sweep(job_in(workplace, AUGMENTED), ["speckle"])
+    alone = hashes(workplace)
+    job = saved_job(workplace, AUGMENTED)
+    for name in record_names(job):
+        if "augmentations" in name:
+            job.run.store.remove(name)
+    sweep(replace(job, crew=Local(2)), ["speckle"])
+    assert hashes(workplace) == alone
 
 
 def test_a_plain_word_means_the_patches_whatever_other_views_there_are(made, monkeypatch):

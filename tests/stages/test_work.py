@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -13,18 +14,21 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.conftest import ENVIRONMENT, SMALL
 from tests.fixtures.command import run_vbs
-from tests.fixtures.jobs import hashes, job_in, saved_job, states, wait_for
+from tests.fixtures.jobs import Heard, all_numbers, enter, hashes, job_in, saved_job, states, wait_for
 from vbs_cli.artifacts import training, work
 from vbs_cli.artifacts.plan import planned, with_plan
 from vbs_cli.artifacts.work import Work
 from vbs_cli.errors import InvalidInput, UnknownName, VbsError
 from vbs_cli.executors import Local
+from vbs_cli.networks import NETWORKS, Network
 from vbs_cli.networks import training as loop
-from vbs_cli.run import layout, locked, part_of
+from vbs_cli.run import formats, layout, locked, part_of
 from vbs_cli.run.formats import checkpoint_from
 from vbs_cli.stages.run import run_all
 from vbs_cli.stages.sweep import sweep
 from vbs_cli.stages.train import train
+from vbs_cli.views import VIEWS
+from vbs_cli.views.patches import Patches
 
 
 def test_side_by_side_gives_the_same_bits_as_one_after_another(made, data_only):
@@ -235,6 +239,98 @@ def test_networks_that_were_trained_before_come_to_the_board_too(workplace):
     assert shown_on(job.run.path / layout.board(1, "dropout")) == list(
         zip(table["epoch"], table["val_loss"], strict=True)
     )
+
+
+@dataclass(frozen=True)
+class Averaged(Network):
+    """Keeps a running mean of its weights."""
+
+    artifacts: ClassVar = ("average",)
+    momentum: float = 0.5
+
+    def after_epoch(self, model, memory, *, epoch):
+        now = {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
+        return {name: value.lerp(memory[name], self.momentum) if memory else value for name, value in now.items()}
+
+    def finish(self, model, memory, data, *, seed, device):
+        return {"average": dict(memory)}
+
+
+@dataclass(frozen=True)
+class AveragedPatches(Patches):
+    network: ClassVar = "averaged"
+    names: ClassVar = {}
+    folder: ClassVar = ""
+
+
+OWN = replace(SMALL, seeds=1, epochs=3, methods=("conventional", "conventional@averaged-patches"))
+
+
+@pytest.fixture
+def own_network(monkeypatch):
+    enter(monkeypatch, NETWORKS, "averaged", Averaged)
+    enter(monkeypatch, VIEWS, "averaged-patches", AveragedPatches)
+
+
+def test_further_artifacts_of_a_network_are_trained_and_missed_like_its_weights(data_only, own_network, monkeypatch):
+    job = job_in(data_only, OWN)
+    assert train(job) == {}
+    further = layout.further(0, "averaged", "average")
+    assert further == "seed-0/averaged.average.safetensors"
+    assert states(job)[further] == "up to date"
+    average, weights = (formats.tensors_from(job.run.store.read(n)) for n in (further, layout.weights(0, "averaged")))
+    assert average.keys() < weights.keys()
+    assert not torch.equal(average["0.weight"], weights["0.weight"])
+    before = job.run.store.sha256(further)
+    (job.run.path / further).unlink()
+    heard = Heard()
+    again = job_in(data_only, OWN, progress=heard)
+    assert train(again) == {}
+    assert heard.said == ["train: 1 of 2 networks are there already"]
+    assert again.run.store.sha256(further) == before
+    other = job_in(data_only, replace(OWN, options={"averaged": {"momentum": 0.9}}))
+    assert str(other.run.store.state(further, training.recipe(other, 0, "averaged"))) == (
+        "stale: momentum was 0.5, now 0.9"
+    )
+
+
+def test_what_a_network_remembers_outlasts_an_interruption(data_only, own_network, monkeypatch):
+    job = job_in(data_only, replace(OWN, methods=("conventional@averaged-patches",)))
+    further, real, calls = layout.further(0, "averaged", "average"), loop.validate, iter((0, 0, 1))
+
+    def interrupted(*arguments, **named):
+        if next(calls):
+            raise KeyboardInterrupt
+        return real(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "validate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(job)
+    heard = Heard()
+    stopped = job_in(data_only, job.run.settings, progress=heard)
+    assert train(stopped) == {}
+    assert heard.said == ["train: seed 0 averaged goes on after epoch 2"]
+    average = stopped.run.store.read(further)
+    (data_only / "runs").rename(data_only / "elsewhere")
+    whole = job_in(data_only, job.run.settings)
+    assert train(whole) == {}
+    assert whole.run.store.read(further) == average
+
+
+def test_a_view_of_a_network_of_one_s_own_is_scored_beside_the_others(data_only, own_network):
+    job = job_in(data_only, OWN)
+    all_numbers(job)
+    assert set(job.run.metrics["method"]) == {"conventional", "conventional@averaged-patches"}
+    assert states(job)["logits/seed-0/averaged-patches/speckle-0.50.safetensors"] == "up to date"
+    records = [job.run.logits(0, view=view).logits for view in ("patches", "averaged-patches")]
+    assert not torch.equal(*records)
+
+
+def test_a_network_that_leaves_other_artifacts_than_it_announces_is_refused(data_only, own_network, monkeypatch):
+    monkeypatch.setattr(Averaged, "finish", lambda self, *arguments, **named: {"mean": {}})
+    with pytest.raises(InvalidInput, match=r"network averaged left \['mean'\] and announces \['average'\]"):
+        train(job_in(data_only, OWN))
 
 
 @pytest.mark.parametrize(

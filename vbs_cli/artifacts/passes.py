@@ -67,7 +67,7 @@ class Pass:
 
     @property
     def word(self) -> str:
-        """Word that asks `vbs work` for this pass: "test", "gaussian@0.5", "val:gaussian@0.5", "augmented/test"."""
+        """Word that asks `vbs work` for this pass: "test", "gaussian@0.5", "val:gaussian@0.5", "augmentations/test"."""
         of = VALIDATION_PREFIX if self.split == "val" else ""
         word = self.split if self.clean else f"{of}{self.noise}{LEVEL_SEPARATOR}{self.level!r}"
         return word if self.view == default_view(self.network) else f"{self.view}{VIEW_SEPARATOR}{word}"

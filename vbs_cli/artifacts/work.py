@@ -31,7 +31,7 @@ class Work:
 
     seed: int
     network: str
-    what: tuple[str, ...]  # "train", and the words of passes: "test", "gaussian@0.5", "augmented/test"
+    what: tuple[str, ...]  # "train", and the words of passes: "test", "gaussian@0.5", "augmentations/test"
 
     @property
     def name(self) -> str:

@@ -165,7 +165,9 @@ def work(
     network: Annotated[str, typer.Argument(help="Seed and network, e.g. 3/dropout.")],
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="train, val, test, noises or gaussian@0.5, val:gaussian@0.5 (default: all of the run's)."),
+        typer.Argument(
+            help="train, val, test, noises, gaussian@0.5, val:gaussian@0.5, VIEW/test (default: all of the run's)."
+        ),
     ] = None,
 ) -> None:
     """Train one network of a run and pass data through it: the piece that --jobs and --cluster hand out."""

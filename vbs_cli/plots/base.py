@@ -67,10 +67,10 @@ READS: dict[str, tuple[str, ...]] = {}
 """Tables that each figure is drawn from, as fields of `Tables`; it is drawn anew when one of them changes."""
 
 
-def drawn(name: str, *reads: str) -> Callable[[Drawing], Drawing]:
-    """Decorator: enter a drawing under its name, with the tables that it reads."""
+def drawn(name: str, *reads: str, revision: int = 1) -> Callable[[Drawing], Drawing]:
+    """Decorator: register a figure under its name, with the tables that it reads and the revision of its looks."""
     READS[name] = reads
-    return FIGURES.register(name)
+    return FIGURES.register(name, revision=revision)
 
 
 # No date in the metadata: the same tables give the same bytes.

@@ -26,10 +26,12 @@ def run_all(job: Job) -> Path:
     wanted = [*job.graph.stage(training.STAGE), *(p.name for p in passes.settings_passes(job))]
     forced = wanted if job.force else ()
     due = job.graph.due(job.graph.behind(wanted), forced=forced)
+    others = {p.name for p in passes.recorded_passes(job)}.difference(wanted)
     with job.progress.whole("vbs run", sum(cost(job, artifact) for artifact in due)):
         job.make(wanted, forced=forced)
         training.tidy(job)
-        job = with_sweep(job, job.run.settings.noises)  # anew: networks that were trained leave other sweeps stale
+        if others and any(artifact.recipe.stage == training.STAGE for artifact in due):
+            job = with_sweep(job, job.run.settings.noises)  # anew: networks that were trained leave other sweeps stale
         numbers = job.graph.stage(*NUMBERS)
         job.make(numbers, forced=numbers if job.force else ())
         report_left_out(job)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vbs_cli.data.base import BLOCK, Split
 from vbs_cli.data.noise import KeptDraws, distort
+from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import ACTIVATIONS, Logits, check_logits, pool, spreads_named
 from vbs_cli.views.base import Place, View
 from vbs_cli.views.fast import fast
@@ -43,6 +44,10 @@ def walk(
     read = view.reader(ready, device=device)
     records: list[list[Logits]] = [[] for _ in noises]
     spreads = spreads_named(extras)
+    if ACTIVATIONS in extras and view.passes != 1:
+        raise InvalidInput(
+            "activations are those of one pass", hint="read them by a view that makes one, such as patches"
+        )
     taps = find_taps(ready.net, split.shape) if ACTIVATIONS in extras else None
 
     def record(x: Tensor, y: Tensor, block: int) -> Logits:

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load, save
 from torch import nn
 
-from tests.wrap.classifying import CLASSES, METHOD, ended, images, loader, own, torchvision_s
+from tests.wrapping.classifying import CLASSES, METHOD, ended, images, loader, own, torchvision_s
 from vbs_cli import Averaging, Logits, TemperatureScaling, VarianceSmoothing, sigma_bar, wrap
 from vbs_cli.errors import InvalidInput, NotFinite
 from vbs_cli.logits import spreads_named
@@ -23,8 +23,8 @@ from vbs_cli.logits import spreads_named
     [
         "from vbs_cli import wrap",
         "import vbs_cli; wrap = vbs_cli.wrap",
-        "import vbs_cli.wrap.watching; wrap = vbs_cli.wrap",
-        "import vbs_cli.wrap.smoothed; from vbs_cli import wrap",
+        "import vbs_cli.wrapping.watching; wrap = vbs_cli.wrap",
+        "import vbs_cli.wrapping.smoothed; from vbs_cli import wrap",
     ],
 )
 def test_the_public_function_can_be_called_whatever_was_imported_before_it(code):

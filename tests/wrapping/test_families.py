@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.wrap.classifying import (
+from tests.wrapping.classifying import (
     CLASSES,
     METHOD,
     TIMM,
@@ -22,7 +22,7 @@ from tests.wrap.classifying import (
 )
 from vbs_cli import wrap
 from vbs_cli.errors import InvalidInput
-from vbs_cli.wrap.watching import watched
+from vbs_cli.wrapping.watching import watched
 
 
 @pytest.mark.parametrize("name", TORCHVISION)

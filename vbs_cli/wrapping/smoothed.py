@@ -21,7 +21,7 @@ from vbs_cli.logits import Logits, as_tensor, check_logits, spread_over, spreads
 from vbs_cli.methods.variance import MAPS, VarianceSmoothing, sigma_tilde
 from vbs_cli.models.base import format_shape
 from vbs_cli.models.endings import INSTEAD, Recorder, add_patches, check_commutes, find_ending, refused
-from vbs_cli.wrap.watching import watched
+from vbs_cli.wrapping.watching import watched
 
 LEVELS = (0.25, 0.5, 0.75, 1.0)  # levels of noise for `diagnose`
 Pass = Callable[["Smoothed", Tensor], tuple[Tensor, Tensor]]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torchvision import models
 
-from tests.wrap.classifying import CLASSES, Untraceable, Windows, ended, images, loader, own, timm_s, torchvision_s
+from tests.wrapping.classifying import CLASSES, Untraceable, Windows, ended, images, loader, own, timm_s, torchvision_s
 from vbs_cli import VarianceSmoothing, wrap
 from vbs_cli.errors import InvalidInput, NotFinite
 
