@@ -134,6 +134,17 @@ def view(name: str, *, noises: Sequence[str] = ("",)) -> Numbers:
     return [number for each in found for number in record_numbers(each)]
 
 
+def forward_pass() -> Numbers:
+    """Records of clean and noisy inputs, and summaries of the activations behind them."""
+    shape = SHAPES[0]
+    net = initialised(
+        partial(build_model, "conv1d-radio", shape=shape, classes=CLASSES, width=6), seed=0, name="golden"
+    )
+    [made] = walk(net, split_of(shape), VIEWS["patches"](), extras=("activations",))
+    activations = [number for each in made.activations for number in some(each)]
+    return [*view("patches", noises=["gaussian", "speckle"]), *activations]
+
+
 def record_numbers(made: Logits) -> Numbers:
     assert made.sigma is not None
     assert made.mean_softmax is not None
@@ -219,7 +230,7 @@ def every() -> list[Golden]:
     return [
         *(each for registry, numbers in registries for each in of_registry(registry, numbers)),
         Golden("training", training.REVISION, partial(network, "conventional", epochs=3)),
-        Golden("forward pass", passes.REVISION, partial(view, "patches", noises=["gaussian", "speckle"])),
+        Golden("forward pass", passes.REVISION, forward_pass),
         Golden("tables", score_tables.REVISION, the_tables),
         Golden("proxy", proxy.REVISION, the_proxy),
         Golden("examples", examples.REVISION, lambda: [*examples.LEVELS, examples.EXAMPLE]),

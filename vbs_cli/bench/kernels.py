@@ -17,7 +17,10 @@ from torch import Tensor
 from vbs_cli.logits import sigma_bar
 from vbs_cli.methods.temperature import fit_by_adam, fit_temperature
 from vbs_cli.metrics import score
+from vbs_cli.models import build_model
 from vbs_cli.models.conv1d import STRIDES_RADIO, STRIDES_SPEECH, signal_network
+from vbs_cli.views.fast import fast
+from vbs_cli.views.taps import find_taps, summary
 
 LEVELS = 20
 BINS = 15
@@ -69,6 +72,8 @@ def duels() -> list[Duel]:
         *temperature_duels(2_854, 251),
         *sigma_duels(patches=79, kernel=10, classes=20, shape=(2, 1_580), strides=STRIDES_RADIO),
         *sigma_duels(patches=128, kernel=40, classes=251, shape=(1, 20_480), strides=STRIDES_SPEECH),
+        tap_duel("nin", (3, 32, 32), width=192),
+        tap_duel("conv1d-radio", (2, 1_580), width=512),
     ]
 
 
@@ -139,6 +144,32 @@ def sigma_duels(
         "sigma_bar", f"32 x {size}", "forward pass, width 512", "torch",
         lambda: sigma_bar(output[0], kernel=kernel), pass_again, unlike, 5,
     )  # fmt: skip
+
+
+def tap_duel(model: str, shape: tuple[int, ...], *, width: int) -> Duel:
+    """Duel of the summaries of intermediate activations against the forward pass that they add to."""
+    ready = fast(build_model(model, shape=shape, classes=10, width=width), shape)
+    x = torch.randn(32, *shape, generator=torch.Generator().manual_seed(0))
+    taps = find_taps(ready.net, shape)
+    outputs: dict[str, Tensor] = {}
+    for name, layer in ready.net.named_modules():
+        if name in taps.channels:
+            layer.register_forward_hook(lambda layer, inputs, output, name=name: outputs.update({name: output}))
+
+    def one_pass() -> None:
+        with torch.inference_mode():
+            for part in torch.split(x, ready.chunk):
+                ready.net(part)
+
+    def summaries() -> None:
+        with torch.inference_mode():
+            for _ in torch.split(x, ready.chunk):
+                for output in outputs.values():
+                    summary(output)
+
+    one_pass()
+    size = f"32 x {len(taps.channels)} layers, {model}"
+    return Duel("activations", size, f"forward pass, width {width}", "torch", summaries, one_pass, unlike, 7)
 
 
 def overconfident(examples: int, classes: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vbs_cli.cli.auto import Auto, AutoNoise, calibrate_by_data
-from vbs_cli.cli.own import arrays_job, with_foreign
+from vbs_cli.cli.own import given_job, with_foreign
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
 from vbs_cli.cli.tables import cell, number, show_metrics, show_study
 from vbs_cli.console import table
@@ -251,7 +251,7 @@ def evaluate(
     from vbs_cli.conditions import Condition
     from vbs_cli.stages import evaluate as stage
 
-    with shell.job() if val is None and test is None else arrays_job(shell, val, test) as job:
+    with shell.job() if val is None and test is None else given_job(shell, val, test) as job:
         if shell.dry_run:
             return shell.plan_stage(job, "evaluate")
         check_against(job, against)

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def arrays_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
+def given_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
     """Job on a run of the user's own logits, which are written into it."""
-    from vbs_cli.stages import given as arrays
+    from vbs_cli.stages import given as stage
 
     if val is None or test is None:
         raise InvalidInput("--val and --test go together", hint="methods are fitted on one and scored on the other")
-    given = arrays.read(val, test)
+    given = stage.read(val, test)
     chosen = {} if shell.flags.get("methods") else {"methods": given.methods}
     with shell.job(create=True, data=given.described(), dataset="arrays", seeds=given.members, **chosen) as job:
         if not shell.dry_run:
-            arrays.adopt(job, given)
+            stage.adopt(job, given)
         yield job
 
 
