@@ -14,8 +14,8 @@ from vbs_cli.stages.evaluate import evaluate
 
 def test_settings_are_chosen_without_a_look_at_the_test_data(workplace, monkeypatch):
     read = []
-    real = auto.load
-    monkeypatch.setattr(auto, "load", lambda job, p: read.append(p) or real(job, p))
+    real = auto.read_record
+    monkeypatch.setattr(auto, "read_record", lambda job, p: read.append(p) or real(job, p))
     job = job_in(workplace)
     before = {name for name in job.run.store.entries if "/val" not in name}
     auto.choose(job, "gaussian")

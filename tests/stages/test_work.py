@@ -54,7 +54,7 @@ def test_the_order_of_the_networks_does_not_matter(made, data_only):
 
 def test_what_does_not_show_up_here_is_an_error(data_only, monkeypatch):
     """As when a worker has a folder of the same name that is not shared."""
-    monkeypatch.setattr(work, "VISIBLE", 0.1)
+    monkeypatch.setattr(work, "VISIBLE_WITHIN", 0.1)
     job = with_plan(job_in(data_only))
     assert "share that folder" in work.missing_after_wait(job, Work(0, "dropout", ("train",)))
 
