@@ -58,12 +58,10 @@ class Augmentations(View):
 
     def reader(self, ready: Fast, *, device: torch.device | str) -> Reader:
         def read(x: Tensor, place: Place) -> Tensor:
-            copies = itertools.chain([x], (self.changed(x, place, copy) for copy in range(1, self.count)))
             run = partial(patches_of, ready.net, device=device)
-            logits = [
-                pool(within_memory(partial(run, copy), ready.chunk)) for copy in copies
-            ]  # one in memory at a time
-            return torch.stack(logits, 2)
+            # One copy is in memory at a time.
+            copies = itertools.chain([x], (self.changed(x, place, copy) for copy in range(1, self.count)))
+            return torch.stack([pool(within_memory(partial(run, copy), ready.chunk)) for copy in copies], 2)
 
         return read
 

@@ -85,13 +85,11 @@ def find_taps(net: nn.Module, shape: tuple[int, ...]) -> Taps:
             layer.register_forward_hook(watch(name))
     answer = ghost(torch.empty(1, *shape, device="meta"))
     times = Counter(name for name, _ in outputs)
+    last_storage = answer.untyped_storage()  # that of the patch logits, also if the answer is a view of them
     channels = {
         name: output.shape[1]
         for name, output in outputs
-        if times[name] == 1
-        and output[0, 0].numel() > 1
-        and output.untyped_storage()
-        is not answer.untyped_storage()  # which shares it if it is this output or a view of it
+        if times[name] == 1 and output[0, 0].numel() > 1 and output.untyped_storage() is not last_storage
     }
     names, last = list(channels), len(channels) - 1
     chosen = dict.fromkeys(names[round(last * k / (MOST - 1))] for k in range(MOST)) if names else {}

@@ -45,9 +45,7 @@ def walk(
     records: list[list[Logits]] = [[] for _ in noises]
     spreads = spreads_named(extras)
     if ACTIVATIONS in extras and view.passes != 1:
-        raise InvalidInput(
-            "activations are those of one pass", hint="read them by a view that makes one, such as patches"
-        )
+        raise InvalidInput("activations are those of one pass", hint="read them by a view of one pass, such as patches")
     taps = find_taps(ready.net, split.shape) if ACTIVATIONS in extras else None
 
     def record(x: Tensor, y: Tensor, block: int) -> Logits:
