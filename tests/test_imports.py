@@ -118,9 +118,9 @@ main()
     assert again.out == done.stdout
 
 
-def test_a_plan_is_not_trusted_once_settings_code_or_data_are_others(workplace, monkeypatch):
+def test_a_plan_is_not_trusted_once_settings_or_data_are_others(workplace, monkeypatch, vbs):
     folder, data = workplace / "runs/radio", workplace / "data"
-    assert run_vbs(workplace, "status").code == 0
+    assert vbs(workplace, "status").code == 0
     monkeypatch.delitem(sys.modules, "torch")
     assert recalled(folder, data) is not None
     for path in (folder / "run.toml", folder / "manifest.json", data / "radio/dataset.json"):
