@@ -8,10 +8,11 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from vbs_cli import Logits, score
-from vbs_cli.data import DATASETS, NOISES, Split
-from vbs_cli.data.noise import noises_for
+from vbs_cli.data import DATASETS, NOISES, SUITES, Split
+from vbs_cli.data.noise import SEVERITIES, noises_for
 from vbs_cli.errors import InvalidInput, UnknownName, VbsError
 from vbs_cli.logits import SPREADS, activations_name
 from vbs_cli.methods import METHODS, TemperatureMethod
@@ -293,19 +294,73 @@ def test_score_has_the_keys_of_the_contract():
     assert set(score(test.logits.softmax(1), test.labels)) == expected
 
 
-@pytest.mark.parametrize(
-    ("noise", "shape"), [(noise, shape) for shape in ((2, 16), (3, 8, 10), (1, 8, 10)) for noise in noises_for(shape)]
-)
-def test_noises_change_inputs_and_keep_their_shape_and_type(noise, shape):
-    x = torch.rand((3, *shape), generator=torch.Generator().manual_seed(1))
+SHAPES_OF_NOISES = ((1, 640), (2, 640), (4, 640), (3, 32, 24), (1, 24, 32))
+
+
+def natural(shape, count=16):
+    """Smooth images in [0, 1], or sums of a few tones with a swelling envelope, between -1 and 1."""
+    rng = torch.Generator().manual_seed(1)
+    if len(shape) == 3:
+        coarse = torch.rand(count, shape[0], 5, 5, generator=rng)
+        fine = torch.rand(count, *shape, generator=rng)
+        return (0.85 * F.interpolate(coarse, shape[1:], mode="bilinear") + 0.15 * fine).clamp(0, 1)
+    time = torch.arange(shape[1])
+    tones = (
+        2
+        * math.pi
+        * torch.rand(count, shape[0], 5, 1, generator=rng)
+        * torch.tensor([0.01, 0.03, 0.1, 0.2, 0.4])[:, None]
+    )
+    waves = (tones * time + 6 * torch.rand(count, shape[0], 5, 1, generator=rng)).sin().mean(2)
+    return 0.9 * waves * (0.2 + 0.8 * (time / shape[1] * math.pi).sin())
+
+
+@pytest.mark.parametrize("shape", SHAPES_OF_NOISES, ids=str)
+@pytest.mark.parametrize("name", list(NOISES))
+def test_noises_change_inputs_more_and_more_and_keep_what_they_must(name, shape):
+    if name not in noises_for(shape):
+        pytest.skip("is for other inputs")
+    noise, x = NOISES[name], natural(shape)
     before = x.clone()
-    chosen = NOISES[noise]
-    noisy = chosen.apply(x, chosen.draw(x.shape, torch.Generator().manual_seed(0)), 0.5)
-    assert noisy.shape == x.shape
-    assert noisy.dtype == x.dtype
-    assert noisy.isfinite().all()
-    assert not torch.equal(noisy, x)
+    draw = noise.draw(x.shape, torch.Generator().manual_seed(0))
+    assert torch.equal(draw, noise.draw(x.shape, torch.Generator().manual_seed(0)))
+    kept, distances = draw.clone(), []
+    for level in SEVERITIES:
+        noisy = noise.apply(x, draw, level)
+        assert noisy.shape == x.shape
+        assert noisy.dtype == x.dtype
+        assert noisy.isfinite().all()
+        distances.append(float((noisy - x).flatten(1).norm(dim=1).mean()))
     assert torch.equal(x, before)
+    assert torch.equal(draw, kept)
+    assert torch.equal(noise.apply(x, draw, level), noisy)
+    assert distances[0] > 0
+    if noise.monotone:
+        assert all(later > 0.999 * earlier for earlier, later in itertools.pairwise(distances)), distances
+    # Close to the clean inputs there is little to see.
+    assert float((noise.apply(x, draw, 1e-6) - x).flatten(1).norm(dim=1).mean()) <= distances[0]
+
+
+@pytest.mark.parametrize("shape", SHAPES_OF_NOISES, ids=str)
+@pytest.mark.parametrize("name", list(NOISES))
+def test_noises_distort_each_example_by_itself(name, shape):
+    noise, x = NOISES[name], natural(shape, count=6)
+    if name not in noises_for(shape) or noise.family == "mixture":
+        pytest.skip("is for other inputs, or mixes examples")
+    draw = noise.draw(x.shape, torch.Generator().manual_seed(0))
+    together = noise.apply(x, draw, 0.6)
+    for i in range(len(x)):
+        alone = noise.apply(x[i : i + 1], draw[i : i + 1] if len(draw) else draw, 0.6)
+        torch.testing.assert_close(alone, together[i : i + 1], rtol=1e-4, atol=1e-5)
+
+
+def test_every_noise_of_a_suite_suits_its_inputs_and_has_its_levels():
+    for _, suite in SUITES.items():
+        for name, levels in suite.levels.items():
+            assert set(suite.kinds) <= set(NOISES[name].kinds)
+            assert levels[0] > 0
+            assert all(earlier < later for earlier, later in itertools.pairwise(levels))
+            assert levels[-1] <= NOISES[name].most
 
 
 @pytest.mark.parametrize("name", list(MODELS))

@@ -1,6 +1,7 @@
 """Noise: one standard draw per example, scaled by the level."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ import torch
 import torchvision.transforms.functional as TF
 
 from vbs_cli.data import NOISES, noise
-from vbs_cli.data.noise import KeptDraws, distort, noises_for
+from vbs_cli.data.noise import KeptDraws, distort, kind_of, noises_for
+from vbs_cli.data.noises import paper
 from vbs_cli.errors import InvalidInput
 
 PLACE = {"dataset": "radio", "split": "test", "block": 0}
 SIZES = [(3, 32, 32), (1, 20, 33), (2, 33, 20)]
+FOR_IMAGES = noises_for((3, 32, 32))
 SIGNAL_NOISES = ["gaussian", "speckle", "salt-and-pepper"]
 
 
@@ -193,18 +196,29 @@ def test_elastic_noise_moves_pixels_by_five_at_most_and_all_channels_alike():
 
 
 @pytest.mark.parametrize("name", ["affine", "affine-no-zoom", "elastic"])
-def test_noises_for_images_refuse_signals_and_name_those_that_signals_take(name):
-    message = f"^{name} is a noise for images; signals take gaussian, speckle, salt-and-pepper$"
-    with pytest.raises(InvalidInput, match=message):
-        distort(inputs(), noise=name, level=0.5, **PLACE)
+@pytest.mark.parametrize("shape", [(1, 50), (2, 50), (4, 50)])
+def test_noises_for_images_refuse_signals_and_name_those_that_suit_them(name, shape):
+    takes = r"(signals take|sound takes|radio takes) gaussian, speckle, salt-and-pepper.*$"
+    with pytest.raises(InvalidInput, match=f"^{name} is a noise for images; {takes}"):
+        distort(torch.rand(2, *shape), noise=name, level=0.5, **PLACE)
 
 
-def test_images_take_every_noise_and_signals_those_that_need_no_plane():
-    assert noises_for((3, 32, 32)) == list(NOISES)
-    assert noises_for((2, 1580)) == SIGNAL_NOISES
+def test_a_level_beyond_the_last_defined_one_is_refused(monkeypatch):
+    monkeypatch.setitem(NOISES._entries, "gaussian", replace(NOISES["gaussian"], most=1.0))
+    distort(inputs(), noise="gaussian", level=1.0, **PLACE)
+    with pytest.raises(InvalidInput, match=r"^gaussian noise has no level 1\.2; its levels end at 1$"):
+        distort(inputs(), noise="gaussian", level=1.2, **PLACE)
 
 
-@pytest.mark.parametrize("name", list(NOISES))
+def test_the_shape_of_inputs_tells_their_kind_and_the_noises_that_suit_it():
+    shapes = {(3, 32, 32): "colour images", (1, 28, 28): "images", (1, 800): "sound", (2, 800): "radio"}
+    assert {shape: kind_of(shape) for shape in shapes} == shapes
+    assert kind_of((6, 800)) == "signals"
+    assert noises_for((3, 32, 32))[:6] == [*SIGNAL_NOISES, "affine", "affine-no-zoom", "elastic"]
+    assert noises_for((2, 1580))[:3] == SIGNAL_NOISES
+
+
+@pytest.mark.parametrize("name", FOR_IMAGES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 def test_inputs_and_draws_are_left_as_they_were_and_the_type_is_kept(name, dtype):
     x = images(dtype=torch.float64).to(dtype)
@@ -216,7 +230,7 @@ def test_inputs_and_draws_are_left_as_they_were_and_the_type_is_kept(name, dtype
     assert torch.equal(draw, kept[1])
 
 
-@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize("name", FOR_IMAGES)
 def test_inputs_may_lie_in_memory_in_any_order(name):
     x = images()
     shuffled = x.to(memory_format=torch.channels_last)
@@ -234,7 +248,7 @@ def test_levels_and_models_share_one_draw_per_block(name, draws_made):
     assert draws_made == [("radio", "test", name, block) for block in range(3)]
 
 
-@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize("name", FOR_IMAGES)
 def test_what_is_kept_does_not_show_in_the_results(name):
     blocks = images(20).split(8)
     size = max(drawn(name, blocks[0]).nbytes, 1)
@@ -283,7 +297,7 @@ def test_a_block_of_another_length_has_a_draw_of_its_own():
 @pytest.mark.parametrize("name", ["speckle", "affine", "elastic"])
 def test_what_a_forward_pass_left_serves_where_gradients_are_needed(name):
     draws = KeptDraws()
-    noise.affine_sources.cache_clear()
+    paper.affine_sources.cache_clear()
     with torch.inference_mode():
         distort(images(), noise=name, level=0.5, **PLACE, draws=draws)
     x = images().requires_grad_()

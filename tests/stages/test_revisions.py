@@ -185,7 +185,7 @@ def test_a_mended_noise_is_passed_again_and_nothing_else(workplace, monkeypatch)
 
     monkeypatch.setattr(passes, "walk", counted)
     speckle = NOISES["speckle"]
-    stronger = Noise(speckle.draw, lambda x, draw, level: speckle.apply(x, draw, 2 * level), speckle.images_only)
+    stronger = Noise(speckle.draw, lambda x, draw, level: speckle.apply(x, draw, 2 * level))
     enter(monkeypatch, NOISES, "speckle", stronger, revision=2)
     job = job_in(workplace)
     before = job.run.logits(0, noise="speckle", level=0.5).logits

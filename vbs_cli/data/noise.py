@@ -1,30 +1,33 @@
 """Noise of strength lambda: one standard draw per example, scaled by the level.
 
 The draw depends on dataset, split, noise and position alone. So every model and method sees the same noisy input,
-comparisons are paired, and curves over the level are smooth.
+comparisons are paired, and curves over the level are smooth. The noises themselves are in `noises`, a file per kind.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import wraps
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vbs_cli.errors import InvalidInput
-from vbs_cli.registry import Registry
+from vbs_cli.registry import Registry, join_names
 from vbs_cli.seeding import generator
 
 KEPT_BYTES = 512 * 2**20  # of draws: enough for two noises on the whole test split of each of the paper's datasets
-IMAGE_RANGE = (0.0, 1.0)
-SIGNAL_RANGE = (-1.0, 1.0)
-# At level 1, as in the paper: rotation in degrees, padding as a share of the longer side, displacement in pixels.
-ROTATION = 30.0
-PADDING = 0.2
-REACH = 5.0
+# Kinds of inputs, told by their shape.
+COLOUR, IMAGES, SOUND, RADIO, SIGNALS = "colour images", "images", "sound", "radio", "signals"
+PICTURES, WAVES = (COLOUR, IMAGES), (SOUND, RADIO, SIGNALS)
+ANY = (*PICTURES, *WAVES)
+GENERAL = {COLOUR: IMAGES, SOUND: SIGNALS, RADIO: SIGNALS}  # the wider kind that a kind belongs to
+SEVERITIES = (0.2, 0.4, 0.6, 0.8, 1.0)  # levels of the severities 1 to 5
+Draw = Callable[[torch.Size, torch.Generator], Tensor]
+Apply = Callable[[Tensor, Tensor, float], Tensor]
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,53 @@ class Noise:
     Draws are reused at the next level, so `apply` must not change them.
     """
 
-    draw: Callable[[torch.Size, torch.Generator], Tensor]
-    apply: Callable[[Tensor, Tensor, float], Tensor]  # inputs, draw, level
-    images_only: bool = False
+    draw: Draw
+    apply: Apply  # inputs, draw, level
+    family: str = "noise"  # shifts of one family have one cause; summaries group by it
+    kinds: Sequence[str] = ANY  # kinds of inputs that it suits
+    most: float = math.inf  # highest level that is defined
+    monotone: bool = True  # whether a higher level never brings inputs nearer to the clean ones
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Noises that belong together, each with its levels at the severities 1, 2, ..."""
+
+    summary: str
+    kinds: Sequence[str]
+    levels: Mapping[str, Sequence[float]]  # by noise
 
 
 NOISES: Registry[Noise] = Registry("noise")
+SUITES: Registry[Suite] = Registry("suite")
+
+
+def no_draw(shape: torch.Size, rng: torch.Generator) -> Tensor:
+    """Draw of a noise that is the same for every example."""
+    return torch.empty(0)
+
+
+def noise(
+    name: str,
+    *,
+    draw: Draw = no_draw,
+    family: str,
+    kinds: Sequence[str],
+    most: float = math.inf,
+    monotone: bool = True,
+    revision: int = 1,
+) -> Callable[[Apply], Apply]:
+    """Decorator: enter a function of inputs, draw and level as a noise; it gets inputs of single precision or more."""
+
+    def enter(apply: Apply) -> Apply:
+        @wraps(apply)
+        def as_given(x: Tensor, drawn: Tensor, level: float) -> Tensor:
+            return apply(x.to(torch.promote_types(x.dtype, torch.float32)), drawn, level).to(x.dtype)
+
+        NOISES.register(name, revision=revision)(Noise(draw, as_given, family, kinds, most, monotone))
+        return apply
+
+    return enter
 
 
 class KeptDraws:
@@ -69,6 +113,8 @@ def distort(
     if level == 0:
         return x
     chosen = NOISES[noise]
+    check_suits(noise, tuple(x.shape[1:]))
+    check_level(noise, level)
 
     def make() -> Tensor:
         # A tensor made in inference mode could not be used later where gradients are needed.
@@ -79,107 +125,43 @@ def distort(
     return chosen.apply(x, draw, level)
 
 
-def noises_for(shape: tuple[int, ...]) -> list[str]:
-    """Names of the noises for inputs of this shape: all for images (C, H, W), fewer for signals (C, L)."""
-    return [name for name, noise in NOISES.items() if len(shape) == 3 or not noise.images_only]
+def kind_of(shape: Sequence[int]) -> str:
+    """Kind of inputs of this shape: images (C, H, W); signals of one channel are sound, of two (I and Q) radio."""
+    if len(shape) == 3:
+        return COLOUR if shape[0] == 3 else IMAGES
+    return {1: SOUND, 2: RADIO}.get(shape[0], SIGNALS)
 
 
-def need_images(noise: str, x: Tensor) -> None:
-    if x.ndim != 4:
-        hint = f"signals take {', '.join(noises_for((1, 1)))}"
-        raise InvalidInput(f"{noise} is a noise for images", hint=hint)
+def noises_for(shape: Sequence[int]) -> list[str]:
+    """Names of the noises that suit inputs of this shape."""
+    return [name for name, noise in NOISES.items() if kind_of(shape) in noise.kinds]
 
 
-def standard_normal(shape: torch.Size, rng: torch.Generator) -> Tensor:
-    return torch.randn(shape, generator=rng)
+def families_for(shape: Sequence[int]) -> list[str]:
+    """Families of the noises that suit inputs of this shape."""
+    return list(dict.fromkeys(NOISES[name].family for name in noises_for(shape)))
 
 
-def gaussian(x: Tensor, eps: Tensor, level: float) -> Tensor:
-    return torch.add(x, eps.to(x.dtype), alpha=level)
+def suites_for(shape: Sequence[int]) -> list[str]:
+    """Names of the suites for inputs of this shape."""
+    return [name for name, suite in SUITES.items() if kind_of(shape) in suite.kinds]
 
 
-def speckle(x: Tensor, eps: Tensor, level: float) -> Tensor:
-    return torch.addcmul(x, x, eps.to(x.dtype), value=level)
+def check_suits(noise: str, shape: Sequence[int]) -> None:
+    """Refuse a noise that is for other inputs, naming those that suit these."""
+    if (kind := kind_of(shape)) in (kinds := NOISES[noise].kinds):
+        return
+    takes = f"{kind} take{'s' if kind in (SOUND, RADIO) else ''} {', '.join(noises_for(shape))}"
+    wanted = [name for name in kinds if GENERAL.get(name) not in kinds]
+    raise InvalidInput(f"{noise} is a noise for {join_names(wanted)}", hint=takes)
 
 
-def uniform_positions(shape: torch.Size, rng: torch.Generator) -> Tensor:
-    """Draws from U(0, 1), one per pixel or sample, shared by the channels: (B, 1, *size)."""
-    return torch.rand((shape[0], 1, *shape[2:]), generator=rng)
+def check_level(noise: str, level: float) -> None:
+    """Refuse a level beyond the last one that a noise defines."""
+    if level > (most := NOISES[noise].most):
+        raise InvalidInput(f"{noise} noise has no level {level:g}", hint=f"its levels end at {most:g}")
 
 
-def salt_and_pepper(x: Tensor, u: Tensor, level: float) -> Tensor:
-    """Replace a share `level` of positions by the ends of the range; those replaced stay so at higher levels."""
-    low, high = IMAGE_RANGE if x.ndim == 4 else SIGNAL_RANGE
-    half = min(level, 1.0) / 2
-    return torch.where(u < half, low, torch.where(u >= 1 - half, high, x))
-
-
-def no_draw(shape: torch.Size, rng: torch.Generator) -> Tensor:
-    return torch.empty(0)
-
-
-def affine(x: Tensor, draw: Tensor, level: float, *, name: str, shear: float, zoom: float) -> Tensor:
-    """Rotate, shear (degrees at level 1) and scale images (B, C, H, W) to 1 + zoom * level about their centre."""
-    need_images(name, x)
-    height, width = x.shape[2:]
-    source, outside = affine_sources(
-        height,
-        width,
-        torch.promote_types(x.dtype, torch.float32),
-        angle=ROTATION * level,
-        shear=shear * level,
-        scale=1 + zoom * level,
-    )
-    pixels = x.flatten(2)
-    # The map is the same for all images, so one gather from known sources replaces a sampling grid per image.
-    return pixels.gather(2, source.expand_as(pixels)).index_fill_(2, outside, 0).view(x.shape)
-
-
-@lru_cache(maxsize=64)  # the levels of a sweep, 60 at most
-def affine_sources(
-    height: int, width: int, dtype: torch.dtype, *, angle: float, shear: float, scale: float
-) -> tuple[Tensor, Tensor]:
-    """Flat index of each pixel's source, and the pixels that have none: (H W,), (outside,).
-
-    Row and column numbers go through torchvision's own calls as an image of two channels, so that each pixel
-    holds where it came from. They count from 1, as 0 is the fill. `dtype` is the type that the map is computed in.
-    """
-    # Imported here, as it takes long and signals do not need it.
-    import torchvision.transforms.functional as TF
-
-    padding = round(PADDING * max(height, width))
-    with torch.inference_mode(False):
-        numbers = [torch.arange(1, size + 1, dtype=dtype) for size in (height, width)]
-        image = TF.pad(torch.stack(torch.meshgrid(*numbers, indexing="ij")), padding)
-        moved = TF.affine(image, angle=angle, translate=[0, 0], scale=scale, shear=[shear, 0.0])
-        row, column = TF.center_crop(moved, [height, width]).flatten(1).long() - 1
-        return (row * width + column).clamp(min=0), (row < 0).nonzero().flatten()
-
-
-def standard_displacement(shape: torch.Size, rng: torch.Generator) -> Tensor:
-    """Draws from U(-1, 1), one per pixel along x and one along y, shared by the channels: (B, 2, H, W)."""
-    return torch.rand((shape[0], 2, *shape[2:]), generator=rng).mul_(2).sub_(1)
-
-
-def elastic(x: Tensor, draw: Tensor, level: float) -> Tensor:
-    """Give each pixel of (B, C, H, W) the value of the pixel nearest to its displaced place, kept inside the image."""
-    need_images("elastic", x)
-    height, width = x.shape[2:]
-    # Multiply, then add: if fused, the last bit, and with it the pixel at a tie, would depend on the processor.
-    place = draw * (REACH * level)
-    place[:, 0].add_(torch.arange(width)).clamp_(0, width - 1)
-    place[:, 1].add_(torch.arange(height).unsqueeze(1)).clamp_(0, height - 1)
-    column, row = place.round_().int().unbind(1)
-    pixels = x.flatten(2)
-    source = torch.add(column, row, alpha=width).long().flatten(1).unsqueeze(1)
-    return pixels.gather(2, source.expand_as(pixels)).view(x.shape)
-
-
-NOISES.register("gaussian")(Noise(standard_normal, gaussian))
-NOISES.register("speckle")(Noise(standard_normal, speckle))
-NOISES.register("salt-and-pepper")(Noise(uniform_positions, salt_and_pepper))
-NOISES.register("affine")(Noise(no_draw, partial(affine, name="affine", shear=10.0, zoom=1.0), images_only=True))
-NOISES.register("affine-no-zoom")(
-    Noise(no_draw, partial(affine, name="affine-no-zoom", shear=40.0, zoom=0.0), images_only=True)
-)
-NOISES.register("elastic")(Noise(standard_displacement, elastic, images_only=True))
+def graded(level: float, *values: float) -> float:
+    """Strength at a level, linear between the given values: at level 0, then at the severities 1 to 5."""
+    return float(np.interp(level, (0.0, *SEVERITIES), values))

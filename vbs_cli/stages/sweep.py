@@ -10,7 +10,8 @@ from vbs_cli.artifacts import study, tables
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import check_has_networks, noise_passes
 from vbs_cli.artifacts.plan import planned, report_left_out
-from vbs_cli.data import NOISES, noises_for
+from vbs_cli.data import noises_for
+from vbs_cli.data.noise import check_suits
 from vbs_cli.errors import InvalidInput
 
 
@@ -45,10 +46,8 @@ def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
 
 def check_noises(job: Job, noises: Sequence[str]) -> None:
     """Refuse a noise that is unknown or not for these inputs before anything is computed."""
-    fitting = noises_for(job.data.shape)
     for noise in noises:
-        if NOISES[noise].images_only and noise not in fitting:
-            raise InvalidInput(f"{noise} is a noise for images", hint=f"{job.data.name} takes {', '.join(fitting)}")
+        check_suits(noise, job.data.shape)
 
 
 def with_study(job: Job, exposure: study.Exposure) -> Job:
