@@ -152,8 +152,12 @@ def check_suits(noise: str, shape: Sequence[int]) -> None:
     if (kind := kind_of(shape)) in (kinds := NOISES[noise].kinds):
         return
     takes = f"{kind} take{'s' if kind in (SOUND, RADIO) else ''} {', '.join(noises_for(shape))}"
-    wanted = [name for name in kinds if GENERAL.get(name) not in kinds]
-    raise InvalidInput(f"{noise} is a noise for {join_names(wanted)}", hint=takes)
+    raise InvalidInput(f"{noise} is a noise for {join_kinds(kinds)}", hint=takes)
+
+
+def join_kinds(kinds: Sequence[str]) -> str:
+    """Join kinds of inputs as in a sentence, without those that a wider one among them includes."""
+    return join_names([kind for kind in kinds if GENERAL.get(kind) not in kinds])
 
 
 def check_level(noise: str, level: float) -> None:
