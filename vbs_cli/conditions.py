@@ -2,37 +2,89 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLEAN = "clean"  # name in place of a noise's, for data that nothing was done to
+MEAN = -1.0  # in place of a level, for the mean over all levels of a noise
+HALFWAY = 0.5  # share of the way from the clean accuracy to chance, at which a noise is shown
+FALLBACK = 0.5  # level that is shown, or the nearest to it, where accuracies were not measured
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of the test data: `clean`, or under one noise at one level."""
+    """Condition of the test data: `clean`, under one noise at one level, or the mean over all levels of a noise.
+
+    A second test set has its name in place of a noise's, and the level 1 if it has no levels of its own.
+    """
 
     noise: str
     level: float
 
     @property
+    def second_set(self) -> bool:
+        """Whether this stands for other test data rather than for a noise on the test split."""
+        from vbs_cli.data.noise import NOISES  # which imports torch
+
+        return self.noise != CLEAN and self.noise not in NOISES
+
+    @property
     def name(self) -> str:
-        """Name of the condition: `clean`, `gaussian 0.50`."""
-        return "clean" if self.noise == "clean" else f"{self.noise} {self.level:.2f}"
+        """Name of the condition: `clean`, `gaussian 0.50`, `gaussian, mean over levels`, `phone`."""
+        if self.noise == CLEAN or (self.level == 1 and self.second_set):
+            return self.noise
+        return f"{self.noise}, mean over levels" if self.level == MEAN else f"{self.noise} {self.level:.2f}"
 
-    def of(self, metrics: pd.DataFrame) -> pd.DataFrame:
-        """Rows that were measured under this condition."""
-        return metrics[(metrics["noise"] == self.noise) & (metrics["level"] == self.level)]
+    def of(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows of this condition; for a mean that the table does not hold, the rows of all levels above zero."""
+        rows = table[table["noise"] == self.noise]
+        at_level = rows[rows["level"] == self.level]
+        return rows[rows["level"] > 0] if self.level == MEAN and at_level.empty else at_level
 
 
-def conditions(metrics: pd.DataFrame, level: float = 0.5) -> list[Condition]:
-    """Conditions of a summary: clean, then each noise at its level above 0 nearest to `level` (at a tie, the lower)."""
+def conditions(table: pd.DataFrame) -> list[Condition]:
+    """Conditions that a summary shows of a table of scores or intervals: clean, then each noise at one level.
+
+    That is the level at which accuracy comes nearest to half of the way from clean to chance, at a tie the lowest:
+    below it little has happened, beyond it there is little left to lose. Means over levels, where the table has
+    them, come behind the level of their noise.
+    """
+    accuracy, half = accuracies(table)
     found = []
-    for noise, rows in metrics.groupby("noise", sort=False):
+    for noise, rows in table.groupby("noise", sort=False):
         levels = sorted(float(each) for each in rows["level"].unique())
-        levels = [each for each in levels if each > 0] or levels
-        found.append(Condition(str(noise), min(levels, key=lambda each: abs(each - level))))
-    return sorted(found, key=lambda condition: condition.noise != "clean")
+        above = [each for each in levels if each > 0] or [max(levels)]
+
+        def distance(level: float, noise: str = str(noise)) -> float:
+            measured = accuracy.get((noise, level))
+            return abs(level - FALLBACK) if measured is None else abs(measured - half)
+
+        shown = [min(above, key=distance), *([MEAN] if MEAN in levels and len(above) > 1 else [])]
+        found += [Condition(str(noise), level) for level in shown]
+    return sorted(found, key=lambda condition: condition.noise != CLEAN)
+
+
+def accuracies(table: pd.DataFrame) -> tuple[dict[tuple[str, float], float], float]:
+    """Accuracy of the first method under each condition, and the accuracy half of the way from clean to chance.
+
+    Empty if the table lacks accuracies or what tells the number of classes.
+    """
+    rows = table[table["baseline"] == ""] if "baseline" in table else table
+    if "metric" not in rows or rows.empty:
+        return {}, math.nan
+    rows = rows[rows["method"] == rows["method"].iloc[0]]
+    means = rows.groupby(["metric", "noise", "level"])["value"].mean().to_dict()
+    clean = [means.get((metric, CLEAN, 0.0)) for metric in ("accuracy", "entropy", "kl_uniform")]
+    if any(value is None for value in clean):
+        return {}, math.nan
+    chance = math.exp(-(clean[1] + clean[2]))  # entropy and divergence from uniform add up to log K
+    found = {(noise, level): value for (metric, noise, level), value in means.items() if metric == "accuracy"}
+    return found, clean[0] + HALFWAY * (chance - clean[0])
 
 
 def some_levels(rows: pd.DataFrame, count: int = 6) -> list[float]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from vbs_cli.data import DATASETS
 from vbs_cli.data.given import DATASET, PROTOCOLS
+from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
 from vbs_cli.settings import Settings, override, read_toml
 
@@ -20,6 +21,9 @@ def protocol(dataset: str, profile: str) -> Settings:
     known = {**{name: each.protocols for name, each in DATASETS.items()}, DATASET: PROTOCOLS}
     if dataset not in known:
         raise unknown("dataset", dataset, known)
+    if dataset in DATASETS and (tested := DATASETS[dataset].tests):
+        what = f"{dataset} is a test set for runs of {tested}; no network is trained on it"
+        raise InvalidInput(what, hint=f"vbs train --dataset {tested}")
     if profile not in known[dataset]:
         raise unknown("profile", profile, known[dataset])
     return known[dataset][profile]

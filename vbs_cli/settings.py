@@ -42,11 +42,13 @@ class Settings:
     levels: int  # of the sweeps of `vbs run`, evenly from 0 to max_level
     max_level: float
     reliability_bins: int
+    shifts: tuple[str, ...] = ()  # names of second test sets of the user's own
     patience: int = 0  # epochs without a better validation loss after which a training stops; 0 is never
     select: str = "last"  # the weights that are evaluated: those of the last epoch, or of the best
     precision: str = "auto"  # of training: bfloat16 where a GPU has it; or float32, or bfloat16
     compile: bool = False  # train through torch.compile
     threads: int = 1  # of one network on a CPU; networks run in parallel
+    tuned_on: str = ""  # noise that the options were chosen under, which summaries then leave out
     weights: str = ""  # sha256 of the file of weights of a network that was trained elsewhere
     options: Options = field(default_factory=dict)  # of single methods, e.g. {"vbs": {"alpha": 1.0}}
 
@@ -60,6 +62,10 @@ class Settings:
         for name in ("weight_decay", "patience"):
             bounded(self, name, at_least=0)
         bounded(self, "dropout", above=0, below=1)
+        if not self.methods:
+            raise InvalidInput(
+                "no method is named", hint="methods are names by commas, such as conventional,vbs, or all"
+            )
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise unknown(name, getattr(self, name), choices)
@@ -135,7 +141,7 @@ def coerce(name: str, current: Any, value: Any) -> Any:
     """Convert `value` to the type of `current`, from text of the environment or lists of TOML."""
     if isinstance(current, tuple):
         items = value.split(",") if isinstance(value, str) else list(value)
-        return tuple(dict.fromkeys(str(item).strip() for item in items))
+        return tuple(dict.fromkeys(text for item in items if (text := str(item).strip())))
     if isinstance(current, Mapping):
         return {method: {**current.get(method, {}), **options} for method, options in {**current, **value}.items()}
     if isinstance(current, bool):

@@ -135,7 +135,13 @@ def test_levels_may_come_in_any_order():
     [
         ({}, "no noise"),
         ({"n": []}, "no noise"),
-        ({"n": [(0.5, record(2.0, 0.1, examples=599))]}, "different examples"),
+        ({"clean": course(EVERY_NOISE["rising"], RISING_ERRORS)}, "cannot name a noise"),
+        ({"validation": course(EVERY_NOISE["rising"], RISING_ERRORS)}, "cannot name a noise"),
+        ({"n": [(0.5, replace(record(2.0, 0.1), labels=None))]}, "no labels"),
+        (
+            {"n": [(0.5, Logits.from_patches(torch.randn(8, CLASSES + 1, 4), labels=torch.zeros(8, dtype=int)))]},
+            "different classes",
+        ),
         (
             {"n": [(0.5, Logits.from_logits(torch.randn(600, CLASSES), labels=torch.arange(600) % CLASSES))]},
             "sigma_bar",

@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 
 from vbs_cli.diagnosis.base import QUESTIONS, Finding, side
-from vbs_cli.diagnosis.judgement import judge, state
+from vbs_cli.diagnosis.judgement import judge, places_named, state
 from vbs_cli.diagnosis.search import Candidate
 from vbs_cli.metrics import Interval
 
@@ -21,8 +21,9 @@ def place(noise, errors_rise=True, **speaks):
     ]
 
 
-def verdict(*noises, better=None, **clean):
-    return judge([*place("clean", **{"patch_accuracy": "for", **clean}), *chain(*noises)], better)
+def verdict(*noises, better=None, second_sets=(), **clean):
+    found = [*place("clean", **{"patch_accuracy": "for", **clean}), *chain(*noises)]
+    return judge(found, better, second_sets=second_sets)
 
 
 @pytest.mark.parametrize(
@@ -120,3 +121,43 @@ def test_an_interval_speaks_where_it_lies_on_one_side(interval, expected):
     assert side(Interval(*interval), 0.0, wanted="below") == opposite
     assert side(Interval(*interval), 0.0, wanted="above", visible=0.21) == "neutral"
     assert side(Interval(float("nan"), float("nan"), float("nan")), 0.0, wanted="above") == "neutral"
+
+
+@pytest.mark.parametrize(
+    ("names", "second_sets", "expected"),
+    [
+        (["a"], (), "under a noise"),
+        (["a", "b", "c"], (), "under a, b and c noise"),
+        (["a"], {"a"}, "on a"),
+        (["a", "b"], {"a", "b"}, "on a and b"),
+        (["a", "b"], {"a"}, "under b noise and on a"),
+        (["a", "b", "c"], {"c"}, "under a and b noise and on c"),
+    ],
+)
+def test_noises_and_second_sets_are_joined_in_words(names, second_sets, expected):
+    assert places_named(names, second_sets=second_sets) == expected
+    fits = verdict(*(place(name, **GOOD) for name in names), second_sets=second_sets)
+    assert f"fits {expected}." in fits.advice
+    idle = verdict(*(place(name, errors_rise=False) for name in names), second_sets=second_sets)
+    assert f"no more errors {expected}," in idle.advice
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sigma_ratio": "against"}, "sigma_bar does not rise with the errors on iPhone."),
+        ({"nll_temperature": "against"}, "other predictions are better on iPhone."),
+        ({"nll_conventional": "neutral"}, "no score is better than without it, on clean data or on iPhone."),
+    ],
+)
+def test_reasons_name_a_second_set_as_it_is_written(changed, said):
+    found = verdict(place("iPhone", **{**GOOD, **changed}), second_sets={"iPhone"})
+    assert said in found.advice
+    assert " On iPhone " in found.advice
+    assert "iPhone noise" not in found.advice
+
+
+def test_a_second_set_under_which_it_fails_is_named_beside_a_noise_under_which_it_fits():
+    found = verdict(place("a", **GOOD), place("phone", **{**GOOD, "sigma_ratio": "against"}), second_sets={"phone"})
+    assert found.verdict == "fits-with-settings"
+    assert "fits under a noise, with care. It does not fit on phone: do not rely on it there." in found.advice

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 
-from vbs_cli.data import Prepared
-from vbs_cli.errors import InvalidInput, VbsError
+from vbs_cli.data import Prepared, Split, described
+from vbs_cli.data.base import SPLITS
+from vbs_cli.data.given import condition_of
+from vbs_cli.data.shifted import conditions_of, open_shifted
+from vbs_cli.errors import InvalidInput, MissingArtifact, VbsError
 from vbs_cli.executors import Crew
 from vbs_cli.methods import Method
 from vbs_cli.networks import NETWORKS, Network
 from vbs_cli.pairs import Pair, check_extras, check_options, configured, find_pair, method_of
 from vbs_cli.progress import SILENT, Progress
-from vbs_cli.run import Graph, Run
+from vbs_cli.run import Graph, Run, layout
 from vbs_cli.views import VIEWS, View
+
+Levels = Mapping[str, Sequence[float]]  # by noise
 
 # Contents that every record has; passes record further ones if a method reads them.
 USUAL_CONTENTS = {"sigma", "mean_softmax", "part_accuracy"}
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Split that passes read: its dataset, its name there, and a hash of its content."""
+
+    data: Prepared
+    split: str
+    fingerprint: str
+    further: bool = False  # whether it is further test data, which stand for a condition by themselves
+
+    def __len__(self) -> int:
+        return self.data.counts[self.split]
+
+    def read(self) -> Split:
+        """Inputs and labels, after their hashes have been checked."""
+        return self.data.split(self.split)
 
 
 @dataclass(frozen=True)
@@ -53,6 +76,45 @@ class Job:
         """Graph of the run's artifacts, made by `artifacts.plan`."""
         assert self.planned is not None, "plan the job first"
         return self.planned
+
+    @cached_property
+    def second_tests(self) -> dict[str, Prepared]:
+        """Second test sets of the user's own, keyed by name."""
+        return {} if self.given else {name: self._second_test(name) for name in self.run.settings.shifts}
+
+    def _second_test(self, name: str) -> Prepared:
+        """Second test set as it was prepared, or the run's description of it, enough for all that needs no inputs."""
+        data_dir = self.data.folder.parent
+        try:
+            return open_shifted(data_dir, self.data.name, name)
+        except MissingArtifact:
+            if layout.second_test(name) not in self.run.store.entries:
+                raise
+        return described(json.loads(self.run.store.read(layout.second_test(name))), data_dir / name)
+
+    @cached_property
+    def further(self) -> dict[tuple[str, float], Source]:
+        """Further test data, keyed by the condition that they stand for: a name in place of a noise's, and a level.
+
+        They are second test sets, or conditions of logits that the user gave.
+        """
+        given = [split for split in self.data.counts if split not in SPLITS] if self.given else []
+        found = {
+            condition_of(split): Source(self.data, split, str(self.data.recipe[split]), further=True) for split in given
+        }
+        for name, data in self.second_tests.items():
+            for split, condition in conditions_of(data, name).items():
+                found[condition] = Source(data, split, data.fingerprint, further=True)
+        return found
+
+    @cached_property
+    def splits(self) -> dict[str, Source]:
+        """Splits of the run's own data, keyed by name."""
+        return {split: Source(self.data, split, self.data.fingerprint) for split in SPLITS if split in self.data.counts}
+
+    def levels_of(self, name: str) -> list[float]:
+        """Levels of further test data of this name, none if it names a noise."""
+        return sorted(level for noise, level in self.further if noise == name)
 
     @cached_property
     def pairs(self) -> dict[str, Pair]:

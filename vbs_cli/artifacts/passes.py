@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.job import Job, Levels, Source
 from vbs_cli.artifacts.training import trained, untrained, weights_name
 from vbs_cli.data import NOISES, Split
 from vbs_cli.data.noise import KeptDraws
@@ -88,13 +88,14 @@ def default_view(network: str) -> str:
 
 def recipe(job: Job, p: Pass) -> Recipe:
     """Recipe of the record of a pass: everything that it depends on."""
-    settings = {"data": job.data.fingerprint, "seed": p.seed, "network": p.network, "view": p.view, "split": p.split}
+    source = source_of(job, p)
+    settings = {"data": source.fingerprint, "seed": p.seed, "network": p.network, "view": p.view, "split": p.split}
     settings |= {"noise": p.noise, "level": p.level, **asdict(job.views[p.view])}
     if extras := job.extras(p.view):
         settings |= {"extras": extras}
     if not p.clean and keeps_parts(job, p):
         settings |= {"parts": True}
-    noises = [] if p.clean else [p.noise]
+    noises = [] if p.clean or source.further else [p.noise]
     revisions = {"forward pass": REVISION, **VIEWS.revisions([p.view]), **NOISES.revisions(noises)}
     inputs = () if job.given else (weights_name(job, p.seed, p.network),)
     return Recipe(STAGE, settings, inputs, revisions)
@@ -105,17 +106,23 @@ def clean_passes(job: Job, *splits: str) -> list[Pass]:
     return [Pass(seed, view, split) for split in splits for seed in job.seeds for view in job.passing]
 
 
-def noise_passes(job: Job, noises: Iterable[str], levels: Sequence[float] = ()) -> list[Pass]:
+def further_passes(job: Job) -> list[Pass]:
+    """Passes of every seed and view over further test data."""
+    return noise_passes(job, {name: job.levels_of(name) for name, _ in job.further})
+
+
+def noise_passes(job: Job, noises: Iterable[str] | Levels, levels: Sequence[float] = ()) -> list[Pass]:
     """Passes over the test split under noises at all levels above zero, by default those of the settings.
 
-    Level zero is the clean pass.
+    Each noise may have levels of its own. Level zero is the clean pass.
     """
+    own = noises if isinstance(noises, Mapping) else {}
     return [
         Pass(seed, view, "test", noise, level)
         for seed in job.seeds
         for view in job.passing
         for noise in noises
-        for level in levels or job.run.settings.level_values()
+        for level in own.get(noise) or job.levels_of(noise) or levels or job.run.settings.level_values()
         if level > 0
     ]
 
@@ -128,7 +135,7 @@ def passes_of_spec(job: Job, seed: int, network: str, word: str) -> list[Pass]:
         return [Pass(seed, view, rest)]
     split = "val" if rest.startswith(VALIDATION_PREFIX) else "test"
     noise, _, level = rest.removeprefix(VALIDATION_PREFIX).partition(LEVEL_SEPARATOR)
-    levels = [float(level)] if level else job.run.settings.level_values()
+    levels = [float(level)] if level else job.levels_of(noise) or job.run.settings.level_values()
     return [Pass(seed, view, split, noise, each) for each in levels if each > 0]
 
 
@@ -151,20 +158,26 @@ def is_spec(job: Job, network: str, word: str) -> bool:
         return False
     noise, at, level = rest.removeprefix(VALIDATION_PREFIX).partition(LEVEL_SEPARATOR)
     try:
-        at_level = noise in NOISES and bool(at) and 0 < float(level) < math.inf
+        further = {name for name, _ in job.further}
+        at_level = (noise in NOISES or noise in further) and bool(at) and 0 < float(level) < math.inf
     except ValueError:
         return False
-    return at_level or rest in (*CLEAN_SPLITS, *NOISES)
+    return at_level or rest in (*CLEAN_SPLITS, *NOISES, *further)
 
 
 def settings_passes(job: Job) -> list[Pass]:
     """Every pass that the run's settings call for."""
-    return clean_passes(job, *CLEAN_SPLITS) + noise_passes(job, job.run.settings.noises)
+    return clean_passes(job, *CLEAN_SPLITS) + noise_passes(job, job.run.settings.noises) + further_passes(job)
+
+
+def source_of(job: Job, p: Pass) -> Source:
+    """Split that a pass reads: one of the run's own data, or further test data."""
+    return job.further.get((p.noise, p.level)) or job.splits[p.split]
 
 
 def cost(job: Job, p: Pass) -> float:
     """Cost of a pass, in forward passes of one example."""
-    return job.data.counts[p.split] * job.views[p.view].passes
+    return len(source_of(job, p)) * job.views[p.view].passes
 
 
 def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
@@ -176,12 +189,14 @@ def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
         job.progress.detail(f"{p.name}: {job.run.store.state(p.name, made_from)}")
     first = next(iter(recipes))
     model = trained(job, first.seed, first.network)
-    splits = {name: job.data.split(name) for name in {p.split for p in recipes}}
+    sources = dict.fromkeys(source_of(job, p) for p in recipes)
+    splits = {source: source.read() for source in sources}
     kept = KeptDraws()
     with job.progress.task(f"{label}, logits", sum(cost(job, p) for p in recipes)) as task:
         for group in group_by_walk(job, list(recipes)):
             task.note(", ".join(p.title for p in group))
-            for p, record in zip(group, run_walk(job, model, splits[group[0].split], group, kept, task), strict=True):
+            split = splits[source_of(job, group[0])]
+            for p, record in zip(group, run_walk(job, model, split, group, kept, task), strict=True):
                 job.run.store.write(p.name, formats.logits_bytes(record), recipes[p])
         task.note(f"{len(recipes)} forward pass{'es' if len(recipes) > 1 else ''}")
 
@@ -189,8 +204,8 @@ def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
 def group_by_walk(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:
     """Group passes that share a walk over the data, by level, split and view, from the lowest level up."""
 
-    def key(p: Pass) -> tuple[float, str, str, bool]:
-        return p.level, p.split, p.view, keeps_parts(job, p)
+    def key(p: Pass) -> tuple[float, str, str, bool, str]:
+        return p.level, p.split, p.view, keeps_parts(job, p), p.noise if source_of(job, p).further else ""
 
     return [list(group) for _, group in groupby(sorted(passes, key=key), key=key)]
 
@@ -200,9 +215,9 @@ def run_walk(
 ) -> list[Logits]:
     """Walk over a split once and return the records of passes that differ in their noise alone."""
     first = passes[0]
-    view = job.views[first.view]
+    view, level = job.views[first.view], 0.0 if source_of(job, first).further else first.level
     return walk(
-        model, split, view, seed=first.seed, noises=[p.noise for p in passes], level=first.level,
+        model, split, view, seed=first.seed, noises=[p.noise for p in passes], level=level,
         extras=job.extras(first.view), keep_parts=keeps_parts(job, first), device=job.device, kept=kept,
         advance=lambda count: task.advance(count * view.passes),
     )  # fmt: skip
@@ -232,7 +247,7 @@ def disk_bytes(job: Job, passes: Iterable[Pass]) -> int:
         tapped = sum(find_taps(net, shape).sizes.values()) if ACTIVATIONS in extras else 0
         return sum(tensor.nbytes for tensor in record.tensors().values()) + FLOAT * tapped
 
-    return sum(job.data.counts[p.split] * per_example(p.view, keeps_parts(job, p)) for p in passes)
+    return sum(len(source_of(job, p)) * per_example(p.view, keeps_parts(job, p)) for p in passes)
 
 
 def renew_spreads(job: Job, artifact: Artifact) -> bool:
@@ -261,10 +276,15 @@ def renewable(entry: Entry, wanted: Recipe) -> bool:
 
 
 def recorded_passes(job: Job) -> list[Pass]:
-    """Passes over the test split that the run has records of, sorted by name, whichever command made them."""
+    """Passes over the test split that the run has records of, sorted by name, whichever command made them.
+
+    Where the user gave the logits, only the conditions that were given last count.
+    """
     entries = [entry for _, entry in sorted(job.run.store.entries.items()) if entry.stage == STAGE]
     found = [Pass.of(entry.settings) for entry in entries if entry.settings["split"] == "test"]
-    return [p for p in found if p.seed in job.seeds and p.view in job.passing]
+    noises = () if job.given else NOISES
+    there = [p for p in found if p.clean or p.noise in noises or (p.noise, p.level) in job.further]
+    return [p for p in there if p.seed in job.seeds and p.view in job.passing]
 
 
 def known_passes(job: Job) -> Iterator[tuple[Pass, State]]:

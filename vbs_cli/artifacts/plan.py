@@ -17,9 +17,9 @@ def planned(job: Job, requested: Iterable[Pass] = (), *, listed: Iterable[Pass] 
 
     Passes that are only `listed` are part of the graph, but no table reads them.
     """
-    requested = list(requested)
     graph = Graph(job.run.store)
     job = replace(job, planned=graph)
+    requested = [*requested, *passes.further_passes(job)]
     clean, recorded = passes.clean_passes(job, *passes.CLEAN_SPLITS), passes.recorded_passes(job)
     exposure = study.known_exposure(job)
     exposed = exposure.passes(job) if exposure is not None else []

@@ -14,6 +14,7 @@ from vbs_cli import files
 from vbs_cli.artifacts.cells import Source, by_condition, score_record, sources
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, read_records
+from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS
 from vbs_cli.metrics.proxy import Course, proxy
 from vbs_cli.run import layout
@@ -62,14 +63,21 @@ def proxy_table(
 
 
 def courses_of(job: Job, passes: Sequence[Pass]) -> Iterator[tuple[str, list[Course]]]:
-    """Yield each view with the course of spread and errors of every seed, from clean data to the strongest level."""
+    """Yield each view with the course of spread and errors of every seed, from clean data to the strongest level.
+
+    Records without a spread are left out, and so are those of other examples than the clean ones, as of a second test
+    set: between them nothing grows.
+    """
     conditions = sorted(by_condition(passes), key=lambda pair: pair[0].level)
     everywhere = set.intersection(*(set(sources(job, group)) for _, group in conditions))
     order = {name: place for place, name in enumerate(job.views)}
     in_order = sorted(everywhere, key=lambda source: (source[0], order[source[1]]))
     seen: dict[Source, list[Seen]] = {source: [] for source in in_order}
+    labels: dict[Source, Tensor] = {}
     for _, group in conditions:
         for source, record in read_records(job, group):
+            if source in seen and not (record.sigma is not None and same_labels(labels, source, record)):
+                del seen[source]
             if source in seen:
                 s = score_record(METHODS[job.views[source[1]].plain](), record)
                 columns = (s.need("sigma"), 1 - s.correct, s.confidence, s.need("part_accuracy"))
@@ -77,3 +85,8 @@ def courses_of(job: Job, passes: Sequence[Pass]) -> Iterator[tuple[str, list[Cou
     for view in dict.fromkeys(name for _, name in seen):
         of_view = [levels for (_, name), levels in seen.items() if name == view]
         yield view, [Course(*(torch.stack(column) for column in zip(*levels, strict=True))) for levels in of_view]
+
+
+def same_labels(known: dict[Source, Tensor], source: Source, record: Logits) -> bool:
+    """Whether a record has the labels of the first one of its source."""
+    return record.labels is not None and torch.equal(known.setdefault(source, record.labels), record.labels)

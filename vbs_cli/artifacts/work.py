@@ -167,6 +167,9 @@ def run_all_work(job: Job, pieces: Sequence[Work]) -> Failures:
         return {}
     passes.check_has_networks(job)
     job.run.store.write_if_changed(layout.DATASET, files.to_json(job.data.description()), Recipe("download", {}))
+    for name, data in job.second_tests.items():
+        description = files.to_json(data.description())
+        job.run.store.write_if_changed(layout.second_test(name), description, Recipe("download", {}))
     report_disk_space(job, [p for work in pieces for p in work.passes(job)])
     training.announce_training(job, [(work.seed, work.network) for work in pieces if TRAIN in work.what])
     # A single piece needs no further process on this machine, but a cluster that was named is always used.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def given_job(shell: Shell, val: Path | None, test: Path | None) -> Iterator[Job]:
-    """Job on a run of the user's own logits, which are written into it."""
+def given_job(shell: Shell, val: Path | None, test: Path | None, conditions: Sequence[str]) -> Iterator[Job]:
+    """Job on a run of the user's own logits, which are written into it; conditions are as in `--condition`."""
     from vbs_cli.stages import given as stage
 
+    if val is None and test is None:
+        hint = "vbs evaluate --val FILE --test FILE --condition NAME=FILE"
+        raise InvalidInput("--condition goes with --val and --test", hint=hint)
     if val is None or test is None:
         raise InvalidInput("--val and --test go together", hint="methods are fitted on one and scored on the other")
-    given = stage.read(val, test)
+    given = stage.read(val, test, conditions)
     chosen = {} if shell.flags.get("methods") else {"methods": given.methods}
     with shell.job(create=True, data=given.described(), dataset="arrays", seeds=given.members, **chosen) as job:
         if not shell.dry_run:

@@ -59,6 +59,14 @@ Cluster = Annotated[
 KeepPatches = Annotated[
     bool, typer.Option("--keep-patches", help="Keep all patch logits of noisy inputs too; takes much disk.")
 ]
+ShiftFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shift-from",
+        help="A second test set of your own: PATH, NAME=PATH, or cifar10-c; repeat for several.",
+        show_default=False,
+    ),
+]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the curves for TensorBoard too.")]
 Json = Annotated[bool, typer.Option("--json", help="Rows as JSON on stdout.", rich_help_panel=SHARED)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=SHARED)]
@@ -85,6 +93,7 @@ class Shell:
     cluster: str | None = None
     tensorboard: bool = False
     keep_patches: bool = False
+    shift_from: Sequence[str] | None = None  # second test sets
 
     @contextmanager
     def job(self, *, create: bool = False, data: Prepared | None = None, **more: Any) -> Iterator[Job]:
@@ -95,6 +104,10 @@ class Shell:
         from vbs_cli.run import locked
 
         job = self._job(self._run({**self.flags, **more}, create=create), data)
+        if self.shift_from:
+            from vbs_cli.stages.second_test import with_second_tests
+
+            job = with_second_tests(job, self.shift_from, only_tell=self.dry_run)
         if self.dry_run:
             yield job
             return
@@ -263,6 +276,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
 NETWORKS: dict[str, tuple[Any, Any]] = {"jobs": (Jobs, None), "cluster": (Cluster, None)}
 BOARD: dict[str, tuple[Any, Any]] = {"tensorboard": (TensorBoard, False)}
 PATCHES: dict[str, tuple[Any, Any]] = {"keep_patches": (KeepPatches, False)}
+SECOND: dict[str, tuple[Any, Any]] = {"shift_from": (ShiftFrom, None)}
 
 NOTHING: Mapping[str, Any] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from vbs_cli.seeding import generator
 
 SUFFIXES = frozenset({".flac", ".wav", ".ogg", ".oga", ".mp3", ".aif", ".aiff"})
 BATCH = 64  # files decoded at a time
+RESAMPLE_HINT = "--resample converts it"
 SHORT, DAMAGED = "shorter than the crop", "damaged"
 
 
@@ -34,6 +35,7 @@ class AudioReading:
     crop: int  # samples
     resample: bool = False  # convert files of another rate or with more channels
     skip_bad: bool = False  # leave out what cannot be read
+    other_rate: str = RESAMPLE_HINT  # hint for files of another rate
 
     def batches(
         self, recordings: Sequence[Example], left_out: Counter[str], *, window: tuple[str, str] | None = None
@@ -72,7 +74,7 @@ class AudioReading:
 
     def _read(self, recording: Example) -> np.ndarray | BadRecording:
         try:
-            return read_samples(recording.path, rate=self.rate, resample=self.resample)
+            return read_samples(recording.path, rate=self.rate, resample=self.resample, hint=self.other_rate)
         except BadRecording as error:
             return error
 
@@ -83,7 +85,20 @@ class AudioReading:
         return samples[start : start + self.crop]
 
 
-def read_samples(path: Path, *, rate: int, resample: bool = False) -> np.ndarray:
+def refusing_none(
+    batches: Iterable[Batch], count: int, split: str, left_out: Counter[str], *, hint: str
+) -> Iterator[Batch]:
+    """Batches as they are; if all of the `count` recordings are left out, refuse them by their reasons."""
+    before, some = left_out.copy(), False
+    for batch in batches:
+        some = some or len(batch.y) > 0
+        yield batch
+    if not some:
+        reasons = ", ".join(f"{number} {reason}" for reason, number in (left_out - before).items())
+        raise VbsError(f"all {count} recordings of {split} are left out: {reasons}", hint=hint)
+
+
+def read_samples(path: Path, *, rate: int, resample: bool = False, hint: str = RESAMPLE_HINT) -> np.ndarray:
     """Read a sound file as one channel of 16-bit samples, (samples,)."""
     import soundfile
 
@@ -103,7 +118,7 @@ def read_samples(path: Path, *, rate: int, resample: bool = False) -> np.ndarray
     if not resample:
         raise VbsError(
             f"{path} has {found[0]:,} Hz and {found[1]} channels instead of {rate:,} Hz and 1",
-            hint="--resample converts it",
+            hint=hint,
         )
     return converted(samples, found[0], rate)
 

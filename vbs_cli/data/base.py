@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "simulated"  # prefix of the source of data that were not measured
 SPLITS = ("train", "val", "test")
+SEVERITY = "@"  # between a corruption and its level in the name of a test split: fog@0.6
 # Inputs are processed in blocks of this many neighbours; random draws belong to a block, never to a batch.
 BLOCK = 256
 # Divisors that turn whole numbers into inputs: pixels lie in [0, 1], sound and radio samples in [-1, 1).
@@ -114,6 +115,15 @@ class Prepared:
         return {name: value for name, value in asdict(self).items() if name != "folder"}
 
     @property
+    def examples(self) -> str:
+        """Examples of each split in words: `40,000 / 10,000 / 10,000`, `19 corruptions x 5 x 10,000`."""
+        corruptions = {split.partition(SEVERITY)[0] for split in self.counts if SEVERITY in split}
+        if not corruptions:
+            return " / ".join(f"{count:,}" for count in self.counts.values())
+        each = " to ".join(f"{count:,}" for count in sorted({min(self.counts.values()), max(self.counts.values())}))
+        return f"{len(corruptions)} corruptions x {len(self.counts) / len(corruptions):g} x {each}"
+
+    @property
     def size(self) -> int:
         return sum(int(entry["size"]) for entry in self.files.values())
 
@@ -158,6 +168,7 @@ class Dataset:
     protocols: Mapping[str, Settings]  # settings by profile: the paper's, and quick ones for two CPU cores
     inputs: tuple[tuple[int, ...], int]  # shape of an input and number of classes in the protocol
     download: int = 0  # bytes to download
+    tests: str = ""  # dataset whose runs these data are test sets for, if nothing can be trained on them
 
 
 DATASETS: Registry[Dataset] = Registry("dataset")
@@ -165,11 +176,15 @@ DATASETS: Registry[Dataset] = Registry("dataset")
 
 def open_dataset(data_dir: Path, name: str) -> Prepared:
     """Open a dataset that has been prepared before."""
-    command = DATASETS[name].command
-    path = data_dir / name / "dataset.json"
+    return open_folder(data_dir / name, hint=DATASETS[name].command)
+
+
+def open_folder(folder: Path, *, hint: str) -> Prepared:
+    """Open the dataset in a folder; if there is none, `hint` names the command that makes it."""
+    path = folder / "dataset.json"
     if not path.is_file():
-        raise MissingArtifact(f"no {name} data in {data_dir}", hint=command)
-    return described(files.read_json(path), path.parent)
+        raise MissingArtifact(f"no {folder.name} data in {folder.parent}", hint=hint)
+    return described(files.read_json(path), folder)
 
 
 def described(values: dict[str, Any], folder: Path) -> Prepared:

@@ -110,16 +110,9 @@ def from_sounds(folder: Path, request: Request, origin: str) -> Preparation:
     reading = audio.AudioReading(rate=rate, crop=crop, resample=request.resample, skip_bad=request.skip_bad)
 
     def batches(split: str) -> Iterator[Batch]:
-        before, some = left_out.copy(), False
-        for batch in reading.batches(recordings[split], left_out, window=None if split == "train" else (NAME, split)):
-            some = some or len(batch.y) > 0
-            yield batch
-        if not some:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in (left_out - before).items())
-            raise VbsError(
-                f"all {len(recordings[split])} recordings of {split} are left out: {reasons}",
-                hint=f"--crop takes windows shorter than {seconds:g} s",
-            )
+        found = reading.batches(recordings[split], left_out, window=None if split == "train" else (NAME, split))
+        hint = f"--crop takes windows shorter than {seconds:g} s"
+        return audio.refusing_none(found, len(recordings[split]), split, left_out, hint=hint)
 
     return made(
         origin,

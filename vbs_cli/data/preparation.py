@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import shlex
 from collections import Counter
@@ -14,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vbs_cli import files
-from vbs_cli.data.base import DATASETS, SPLITS, Prepared, open_dataset
+from vbs_cli.data.base import DATASETS, SPLITS, Prepared, open_folder
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.progress import SILENT, Progress
+from vbs_cli.registry import unknown
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Preparation:
 def check_request(name: str, request: Request) -> None:
     """Refuse options that a dataset does not take, rather than ignoring them."""
     dataset = DATASETS[name]
+    if dataset.protocols and request.profile not in dataset.protocols:
+        raise unknown("profile", request.profile, dataset.protocols)
     for option in request.given():
         if option not in dataset.takes:
             raise InvalidInput(f"{flag_of(option)} means nothing to {name}", hint=f"see {dataset.command}")
@@ -129,7 +133,7 @@ def prepare(
     files.clear_folder(folder)
     seen: dict[bytes, str] = {}
     before = preparation.left_out.total()
-    counts = {split: write_split(folder, split, preparation, seen, advance) for split in SPLITS}
+    counts = {split: write_split(folder, split, preparation, seen, advance) for split in in_order(preparation.counts)}
     lost = sum(preparation.counts.values()) - sum(counts.values()) - (preparation.left_out.total() - before)
     if lost:
         raise VbsError(f"{lost} examples of {name} are missing and not counted as left out")
@@ -152,7 +156,40 @@ def prepare(
     )
     files.write_bytes(folder / "dataset.json", files.to_json(prepared.description()))
     files.replace_folder(folder, data_dir / name)
-    return open_dataset(data_dir, name)
+    return open_folder(data_dir / name, hint=command)
+
+
+def can_stay(present: Prepared, recipe: Mapping[str, Any], *, hint: str, progress: Progress = SILENT) -> bool:
+    """Whether data that are there are those of a recipe, and undamaged; other data are refused with this hint."""
+    if present.recipe != json.loads(json.dumps(recipe)):
+        raise InvalidInput(
+            f"{present.folder} holds other data: {present.source}, {present.examples} examples", hint=hint
+        )
+    damage = damage_of(present)
+    there = f"{present.name} is there already ({present.source})"
+    progress.say(f"{present.folder}: {f'{damage}; made again' if damage else there}")
+    return not damage
+
+
+def damage_of(data: Prepared) -> str:
+    """Damage that the sizes of a dataset's files show, or ""; hashes are compared whenever files are read."""
+    for name, entry in data.files.items():
+        path = data.folder / name
+        if not path.is_file() or path.stat().st_size != entry["size"]:
+            return f"{name} is {'damaged' if path.is_file() else 'missing'}"
+    return ""
+
+
+def say_left_out(data: Prepared, progress: Progress) -> None:
+    for reason, count in data.left_out.items():
+        progress.say(f"{data.name}: left out {count:,} examples: {reason}")
+
+
+def in_order(splits: Iterable[str]) -> list[str]:
+    """Splits as they are named, but train, val and test first and in this order."""
+    given = list(splits)
+    usual = [split for split in SPLITS if split in given]
+    return usual + [split for split in given if split not in usual]
 
 
 def write_split(
@@ -163,10 +200,13 @@ def write_split(
     lengths: list[int] = []
     ids: list[str] = []
     whole = split in preparation.recordings
+    # Windows of recordings may be equal, such as silence: readers compare files instead. One image may be in many sets
+    # that are for tests alone.
+    comparable = "train" in preparation.counts and not preparation.recordings
 
     def inputs() -> Iterator[np.ndarray]:
         for batch in preparation.batches(split):
-            if not preparation.recordings:  # windows may be equal, such as silence; readers compare files instead
+            if comparable:
                 refuse_overlap(batch.x, split, len(labels), seen)
             labels.extend(map(int, batch.y))
             ids.extend(batch.ids)

@@ -88,10 +88,7 @@ def captured(folder: Path, source: str) -> Preparation:
     labels = {split: positions(y[split], devices, folder / FILES[split][1]) for split in SPLITS}
 
     def batches(split: str) -> Iterator[Batch]:
-        for start in range(0, len(x[split]), BLOCK):
-            window = x[split][start : start + BLOCK, :, DROPPED:].float()
-            check_finite(window, start, folder / FILES[split][0])
-            yield Batch(scale(window), labels[split][start : start + BLOCK])
+        return windows(x[split], labels[split], folder / FILES[split][0])
 
     return Preparation(
         source=source,
@@ -101,6 +98,14 @@ def captured(folder: Path, source: str) -> Preparation:
         counts={split: len(x[split]) for split in SPLITS},
         batches=batches,
     )
+
+
+def windows(x: Tensor, labels: Tensor, path: Path) -> Iterator[Batch]:
+    """Batches of captured windows as a network sees them: without the turn-on transient, each scaled on its own."""
+    for start in range(0, len(x), BLOCK):
+        window = x[start : start + BLOCK, :, DROPPED:].float()
+        check_finite(window, start, path)
+        yield Batch(scale(window), labels[start : start + BLOCK])
 
 
 def load(path: Path) -> Tensor:

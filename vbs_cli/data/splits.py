@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,26 +39,44 @@ def find(folder: Path, suffixes: frozenset[str], left_out: Counter[str], *, skip
     """Find the files in class folders. Files whose content could be in two splits are refused or left out."""
     root = entered(folder, suffixes)
     given = split_folders(root)
-    loose = usable(root, suffixes, deep=False)
-    for part in given.values():
-        loose += usable(part, suffixes, deep=False)
+    check_loose([root, *given.values()], suffixes, left_out, skip_bad=skip_bad)
+    parts = {split: class_files(part, suffixes) for split, part in (given or {ALL: root}).items()}
+    classes = check_classes(root, parts)
+    examples = {split: labelled(root, found, classes) for split, found in parts.items()}
+    return Tree(tuple(map(printable, classes)), without_copies(examples, left_out, skip_bad=skip_bad))
+
+
+def find_test(
+    folder: Path, suffixes: frozenset[str], known: Container[str], left_out: Counter[str], *, skip_bad: bool
+) -> Tree:
+    """Find the test files in class folders, of one class or more, where some names of classes are known already."""
+    root = entered_for_test(folder, suffixes, known)
+    part = split_folders(root, needed=("test",)).get("test", root)
+    check_loose(dict.fromkeys([root, part]), suffixes, left_out, skip_bad=skip_bad)
+    found = {name: paths for name, paths in class_files(part, suffixes).items() if paths}
+    if not found:
+        raise VbsError(f"{part} has no class folders with files", hint="put files into CLASS/ or test/CLASS/")
+    return Tree(tuple(map(printable, sorted(found))), {"test": labelled(root, found, sorted(found))})
+
+
+def check_loose(folders: Iterable[Path], suffixes: frozenset[str], left_out: Counter[str], *, skip_bad: bool) -> None:
+    """Refuse files that lie beside class folders, or count them as left out."""
+    loose = [path for folder in folders for path in usable(folder, suffixes, deep=False)]
     if loose and not skip_bad:
         raise VbsError(
             f"{len(loose)} files lie outside of the class folders, {loose[0]} first", hint="move them into one"
         )
     if loose:
         left_out[OUTSIDE] += len(loose)
-    parts = {split: class_files(part, suffixes) for split, part in (given or {ALL: root}).items()}
-    classes = check_classes(root, parts)
-    examples = {
-        split: [
-            Example(path, label, printable(path.relative_to(root).as_posix()))
-            for label, name in enumerate(classes)
-            for path in found.get(name, ())
-        ]
-        for split, found in parts.items()
-    }
-    return Tree(tuple(map(printable, classes)), without_copies(examples, left_out, skip_bad=skip_bad))
+
+
+def labelled(root: Path, found: Mapping[str, Sequence[Path]], classes: Sequence[str]) -> list[Example]:
+    """Files by class as examples, numbered by the order of the classes and named by their paths below the root."""
+    return [
+        Example(path, label, printable(path.relative_to(root).as_posix()))
+        for label, name in enumerate(classes)
+        for path in found.get(name, ())
+    ]
 
 
 def entered(folder: Path, suffixes: frozenset[str]) -> Path:
@@ -70,7 +88,17 @@ def entered(folder: Path, suffixes: frozenset[str]) -> Path:
     return folder
 
 
-def split_folders(root: Path) -> dict[str, Path]:
+def entered_for_test(folder: Path, suffixes: frozenset[str], known: Container[str]) -> Path:
+    """Skip folders of which a single one inside has files, unless that one is the folder of a class."""
+    while not usable(folder, suffixes, deep=False):
+        inside = [path for path in folders_in(folder) if usable(path, suffixes, deep=True)]
+        if len(inside) != 1 or printable(inside[0].name) in known or usable(inside[0], suffixes, deep=False):
+            break
+        folder = inside[0]
+    return folder
+
+
+def split_folders(root: Path, needed: Sequence[str] = ("train", "test")) -> dict[str, Path]:
     """Folders of the splits by name, or an empty dict if the folders are those of the classes."""
     inside = folders_in(root)
     found = [path for path in inside if path.name.lower() in FOLDERS]
@@ -85,10 +113,10 @@ def split_folders(root: Path) -> dict[str, Path]:
         other = splits.setdefault(FOLDERS[path.name.lower()], path)
         if other != path:
             raise VbsError(f"{other} and {path} are for the same split", hint="leave one of them")
-    for split in ("train", "test"):
+    for split in needed:
         if split not in splits:
             raise VbsError(
-                f"{root} has no {split} folder beside {found[0].name!r}", hint="give train and test at least"
+                f"{root} has no {split} folder beside {found[0].name!r}", hint=f"give {' and '.join(needed)} at least"
             )
     return {split: splits[split] for split in SPLITS if split in splits}
 

@@ -60,16 +60,21 @@ class Diagnosis:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records of one network on validation data, on test data, and on the same test data under growing noise."""
+    """Records of one network on validation data, on test data, and on the same or other test data that are harder."""
 
     val: Logits
     clean: Logits
     noisy: Mapping[str, Sequence[tuple[float, Logits]]]  # by noise: (level, record) for levels above zero
     validation: Sequence[Windowed]  # validation data, clean and then under some noise, for the choice of settings
+    second_sets: frozenset[str] = frozenset()  # names in `noisy` that are other test data rather than a noise
 
     def course(self, noise: str) -> list[Logits]:
         """Records from the clean data to the strongest level of a noise."""
         return [self.clean, *(record for _, record in sorted(self.noisy[noise], key=lambda pair: pair[0]))]
+
+    def levels(self, noise: str) -> list[float]:
+        """Levels of a noise above zero, ascending."""
+        return sorted(level for level, _ in self.noisy[noise])
 
 
 def side(found: Interval, reference: float, *, wanted: Literal["above", "below"], visible: float = 0.0) -> Speaks:
@@ -81,15 +86,35 @@ def side(found: Interval, reference: float, *, wanted: Literal["above", "below"]
 
 
 def check(seeds: Sequence[Records]) -> None:
-    """Refuse records that cannot be judged, or are of different examples."""
+    """Refuse records that cannot be judged, or seeds that are not on the same examples at the same place."""
     if not seeds:
         raise InvalidInput("there are no records", hint="give those of at least one network")
-    if not seeds[0].noisy or not all(seeds[0].noisy.values()):
+    first = seeds[0]
+    if not first.noisy or not all(first.noisy.values()):
         raise InvalidInput("there is no noise to judge by", hint="give records of the test data under growing noise")
-    first = seeds[0].clean.labels
+    if taken := {CLEAN, VALIDATION} & set(first.noisy):
+        raise InvalidInput(f"{min(taken)!r} cannot name a noise", hint="it names other findings, choose another")
     for records in seeds:
         every = [record for noise in records.noisy for record in records.course(noise)]
         if any(record.sigma is None for record in every):
             raise InvalidInput("a record has no sigma_bar", hint="make it with from_patches or from_members")
-        if first is None or any(r.labels is None or not torch.equal(r.labels, first) for r in every):
-            raise InvalidInput("the records are of different examples", hint="pass the same test data, with labels")
+        if any(record.labels is None for record in every):
+            raise InvalidInput("a record has no labels", hint="make it with labels=...")
+        if any(record.classes != records.val.classes for record in every):
+            raise InvalidInput("the records are of different classes", hint="pass outputs of the same network")
+        if not same_examples(records, first):
+            hint = "pass the same test data at the same levels for every seed"
+            raise InvalidInput("the seeds are on different examples", hint=hint)
+
+
+def same_examples(one: Records, other: Records) -> bool:
+    """Whether two seeds have records at the same places, with the same labels there."""
+    if list(one.noisy) != list(other.noisy) or any(one.levels(name) != other.levels(name) for name in one.noisy):
+        return False
+    pairs = [pair for name in one.noisy for pair in zip(one.course(name), other.course(name), strict=True)]
+    return all(same_labels(*pair) for pair in pairs)
+
+
+def same_labels(one: Logits, other: Logits) -> bool:
+    """Whether two records have the same labels: then their examples count as the same."""
+    return one.labels is not None and other.labels is not None and torch.equal(one.labels, other.labels)

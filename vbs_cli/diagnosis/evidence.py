@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from vbs_cli.diagnosis.base import CLEAN, Finding, Records, Speaks, side
+from vbs_cli.diagnosis.base import CLEAN, Finding, Records, Speaks, same_labels, side
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import Logits
 from vbs_cli.methods.base import TemperatureMethod, need_labels
@@ -30,28 +30,60 @@ DIP = 0.9  # of the clean sigma_bar: only a fall below this share of it is a dip
 Fitted = Mapping[str, TemperatureMethod]
 
 
+Draws = Sequence[Tensor]  # weights of N examples in the sample and in R replicates: (B, N) each, 1 + R rows in all
+# Groups of places along a course whose records have the same examples, and so the same draws.
+Grouped = Sequence[tuple[Sequence[int], Draws]]
+
+
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """Weights of the examples and of the seeds in the sample itself and in R replicates of it."""
+    """Weights of the clean test examples and of the seeds in the sample itself and in R replicates of it."""
 
-    draws: Sequence[Tensor]  # (B, N) each, 1 + R rows in all
+    draws: Draws
     shares: Tensor  # (1 + R, seeds)
 
     @classmethod
     def drawn(cls, examples: int, seeds: int, replicates: int) -> Self:
-        rng = torch.Generator().manual_seed(0)
-        sample = torch.ones(1, examples, dtype=torch.float64)
         shares = seed_shares(seeds, replicates, generator("bootstrap", "seeds", 0))
-        return cls([sample, *example_weights(examples, replicates, rng)], shares)
+        return cls(draws_of(examples, replicates, torch.Generator().manual_seed(0)), shares)
+
+    def along(self, noise: str, course: Sequence[Logits]) -> Grouped:
+        """Draws for the records of a course, the clean one first; those with other labels have draws of their own.
+
+        So what is the same example is drawn together at all levels, and other examples independently of it.
+        """
+        groups: list[tuple[list[int], Draws]] = [([0], self.draws)]
+        for place, record in enumerate(course[1:], 1):
+            known = next((places for places, _ in groups if same_labels(course[places[0]], record)), None)
+            if known is not None:
+                known.append(place)
+            else:
+                rng = generator("bootstrap", "examples", noise, place)
+                groups.append(([place], draws_of(len(record), len(self.shares) - 1, rng)))
+        return groups
 
     def of_seeds(self, columns: Sequence[Tensor]) -> Tensor:
         """Mean over seeds: (1 + R, ...) each -> (1 + R, ...)."""
         stacked = torch.stack(list(columns), -1)
         return (stacked * self.shares.view(len(stacked), *(1 for _ in stacked.shape[1:-1]), -1)).sum(-1)
 
-    def means(self, values: Sequence[Tensor]) -> Tensor:
-        """Mean over examples and seeds at each level: (L, N) of each seed -> (1 + R, L)."""
-        return self.of_seeds([over_levels(each, self.draws) for each in values])
+    def means(self, values: Sequence[Sequence[Tensor]], grouped: Grouped) -> Tensor:
+        """Mean over examples and seeds at each place of a course: (N,) at each of L places, by seed -> (1 + R, L)."""
+        return self.of_seeds([over_course(each, grouped) for each in values])
+
+
+def draws_of(examples: int, replicates: int, rng: torch.Generator) -> Draws:
+    """Weights of the examples in the sample, one each, and in the replicates."""
+    return [torch.ones(1, examples, dtype=torch.float64), *example_weights(examples, replicates, rng)]
+
+
+def over_course(values: Sequence[Tensor], grouped: Grouped) -> Tensor:
+    """Weighted mean at each place of a course: (N,) at each of L places -> (1 + R, L)."""
+    columns: dict[int, Tensor] = {}
+    for places, draws in grouped:
+        means = over_levels(torch.stack([values[place] for place in places]), draws)
+        columns |= dict(zip(places, means.unbind(1), strict=True))
+    return torch.stack([columns[place] for place in range(len(values))], 1)
 
 
 def findings(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates: int = REPLICATES) -> Iterator[Finding]:
@@ -62,23 +94,25 @@ def findings(seeds: Sequence[Records], method: VarianceSmoothing, *, replicates:
         for r in seeds
     ]
     clean = [records.clean for records in seeds]
-    yield patch_accuracy(clean, resamples)
+    alone = resamples.along(CLEAN, clean[:1])
+    yield patch_accuracy(clean, resamples, alone)
     yield auroc_of_sigma(clean, method, replicates)
-    yield share_smoothed(CLEAN, [[record] for record in clean], fitted, resamples)
+    yield share_smoothed(CLEAN, [[record] for record in clean], fitted, resamples, alone)
     yield from score_differences(CLEAN, [clean], fitted, replicates)
     for noise in seeds[0].noisy:
         courses = [records.course(noise) for records in seeds]
-        yield from sigma_findings(noise, courses, method, resamples)
-        yield share_smoothed(noise, courses, fitted, resamples)
+        grouped = resamples.along(noise, courses[0])
+        yield from sigma_findings(noise, courses, method, resamples, grouped)
+        yield share_smoothed(noise, courses, fitted, resamples, grouped)
         yield from score_differences(noise, list(zip(*courses, strict=True))[1:], fitted, replicates)
 
 
-def patch_accuracy(clean: Sequence[Logits], resamples: Resamples) -> Finding:
+def patch_accuracy(clean: Sequence[Logits], resamples: Resamples, grouped: Grouped) -> Finding:
     """Finding on the accuracy of single patches: at chance level their disagreement means nothing."""
     parts = [record.part_accuracy for record in clean]
     if any(part is None for part in parts):
         raise InvalidInput("a record has no accuracy of its parts", hint="make it with from_patches, with labels")
-    found = interval(resamples.means([part.double()[None] for part in parts if part is not None])[:, 0])
+    found = interval(resamples.means([[part.double()] for part in parts if part is not None], grouped)[:, 0])
     chance = 1 / clean[0].classes
     speaks: Speaks = "for" if found.low > chance else "against"
     return Finding("patch_accuracy", CLEAN, **vars(found), speaks=speaks, reference=chance)
@@ -93,15 +127,18 @@ def auroc_of_sigma(clean: Sequence[Logits], method: VarianceSmoothing, replicate
 
 
 def sigma_findings(
-    noise: str, courses: Sequence[Sequence[Logits]], method: VarianceSmoothing, resamples: Resamples
+    noise: str,
+    courses: Sequence[Sequence[Logits]],
+    method: VarianceSmoothing,
+    resamples: Resamples,
+    grouped: Grouped,
 ) -> Iterator[Finding]:
     """Findings on how sigma_bar changes while a noise makes predictions wrong."""
-    of_seeds = [torch.stack([r.sigma_of(method.spread).double() for r in course]) for course in courses]
-    wrong = [torch.stack([errors(r) for r in course]) for course in courses]
-    pairs = [[over_levels(each, resamples.draws) for each in pair] for pair in zip(of_seeds, wrong, strict=True)]
-    error, sigma = resamples.means(wrong), resamples.means(of_seeds)
+    sigmas = [over_course([r.sigma_of(method.spread).double() for r in course], grouped) for course in courses]
+    wrong = [over_course([errors(r) for r in course], grouped) for course in courses]
+    error, sigma = resamples.of_seeds(wrong), resamples.of_seeds(sigmas)
     gain = interval(error[:, -1] - error[:, 0])
-    correlation = interval(resamples.of_seeds([rank_correlation(*pair) for pair in pairs]))
+    correlation = interval(resamples.of_seeds([rank_correlation(*pair) for pair in zip(sigmas, wrong, strict=True)]))
     strongest = interval(sigma[:, -1] / sigma[:, 0])
     lowest = interval(sigma[:, 1:].min(1).values / sigma[:, 0])
     dips: Speaks = "against" if lowest.high < 1 and lowest.value < DIP else "neutral"
@@ -113,14 +150,18 @@ def sigma_findings(
 
 
 def share_smoothed(
-    noise: str, courses: Sequence[Sequence[Logits]], fitted: Sequence[Fitted], resamples: Resamples
+    noise: str,
+    courses: Sequence[Sequence[Logits]],
+    fitted: Sequence[Fitted],
+    resamples: Resamples,
+    grouped: Grouped,
 ) -> Finding:
     """Finding on the share of examples with a temperature above one, mean over levels, against the clean share."""
     hot = [
-        torch.stack([(of_seed[SMOOTHED].temperature(r) > 1).double() for r in course])
+        [(of_seed[SMOOTHED].temperature(r) > 1).double() for r in course]
         for course, of_seed in zip(courses, fitted, strict=True)
     ]
-    shares = resamples.means(hot)
+    shares = resamples.means(hot, grouped)
     if noise == CLEAN:
         return Finding("smoothed", CLEAN, **vars(interval(shares[:, 0])))
     under = shares[:, 1:].mean(1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from vbs_cli.diagnosis.base import CLEAN, VALIDATION, Diagnosis, Finding, Speaks
@@ -14,11 +15,16 @@ from vbs_cli.registry import join_names
 State = Literal["idle", "falls", "dips", "flat", "harms", "rises", "helps"]
 ASTRAY: tuple[State, ...] = ("falls", "dips", "flat")
 By = Mapping[str, Finding]  # question -> finding, under one condition
+Where = Callable[[Sequence[str]], str]  # names of noises and second test sets -> "under a noise and on b"
 METHOD = "Variance-based smoothing"
 
 
-def judge(findings: Sequence[Finding], better: Candidate | None = None) -> Diagnosis:
+def judge(
+    findings: Sequence[Finding], better: Candidate | None = None, *, second_sets: Collection[str] = ()
+) -> Diagnosis:
     """Verdict on findings, given other settings that are clearly better on validation data, if there are any.
+
+    `second_sets` are the names among those of noises that are second test sets.
 
     The method fits if sigma_bar rises with the errors under noise and a score improves somewhere. It fits with settings
     if that holds under some noises only, costs something on clean data, or other settings are better; otherwise it does
@@ -30,21 +36,38 @@ def judge(findings: Sequence[Finding], better: Candidate | None = None) -> Diagn
     clean = places.pop(CLEAN)
     noises = {noise: found for noise, found in places.items() if noise != VALIDATION}
     states = {noise: state(found) for noise, found in noises.items()}
-    summary = " ".join([*(sentence(noise, noises[noise], states[noise]) for noise in noises), *caveat(clean)])
-    if why := unfit(clean, states):
+    where = partial(places_named, second_sets=second_sets)
+    told = [f"{capitalized(where([noise]))} {happened(noises[noise], states[noise])}." for noise in noises]
+    summary = " ".join([*told, *caveat(clean)])
+    if why := unfit(clean, states, where):
         if better is not None and rises_with_errors(clean, states):
             other = f"on validation data other settings are clearly better: {better} (vbs calibrate --auto sets such)"
             advice = f"{METHOD} does not fit as it is set, since {why}; {other}. {summary}"
             return Diagnosis("fits-with-settings", advice, findings)
-        return Diagnosis("does-not-fit", f"{METHOD} does not fit: {why}. {summary} {instead(clean, noises)}", findings)
-    fitting = [noise for noise, word in states.items() if word in ("helps", "rises")]
-    limits = limits_of(clean, states)
+        return Diagnosis(
+            "does-not-fit", f"{METHOD} does not fit: {why}. {summary} {instead(clean, noises, where)}", findings
+        )
+    fitting = where([noise for noise, word in states.items() if word in ("helps", "rises")])
+    limits = limits_of(clean, states, where)
     if better is not None:
         limits.append(f"On validation data other settings are clearly better: {better}.")
     if limits:
-        advice = f"{METHOD} fits under {join_names(fitting)} noise, with care. {' '.join(limits)} {summary}"
+        advice = f"{METHOD} fits {fitting}, with care. {' '.join(limits)} {summary}"
         return Diagnosis("fits-with-settings", advice, findings)
-    return Diagnosis("fits", f"{METHOD} fits under {join_names(fitting)} noise. {summary}", findings)
+    return Diagnosis("fits", f"{METHOD} fits {fitting}. {summary}", findings)
+
+
+def places_named(names: Sequence[str], *, second_sets: Collection[str]) -> str:
+    """Join names as in "under gaussian noise", "on phone" and "under gaussian and speckle noise and on phone"."""
+    noises = [name for name in names if name not in second_sets]
+    under = [f"under {join_names(noises)} noise"] if noises else []
+    on = [name for name in names if name in second_sets]
+    return " and ".join([*under, *([f"on {join_names(on)}"] if on else [])])
+
+
+def capitalized(text: str) -> str:
+    """Text with a capital at its beginning and nothing else changed."""
+    return text[:1].upper() + text[1:]
 
 
 def state(found: By) -> State:
@@ -69,19 +92,19 @@ def effect(found: By, other: str) -> Speaks:
     return found[f"ece_{other}"].speaks if by_nll == "neutral" else by_nll
 
 
-def unfit(clean: By, states: Mapping[str, State]) -> str:
+def unfit(clean: By, states: Mapping[str, State], where: Where) -> str:
     """Reason why the method does not fit, or an empty string."""
     if clean["patch_accuracy"].speaks == "against":
         return "single patches are right no more often than chance"
     if set(states.values()) == {"idle"}:
-        return "no noise made more errors, so nothing shows that it would help"
+        return f"there are no more errors {where(list(states))}, so nothing shows that it would help"
     if not {"helps", "rises"} & set(states.values()):
         off, worse = ([n for n, word in states.items() if word in some] for some in (ASTRAY, ("harms",)))
-        reasons = [f"sigma_bar does not rise with the errors under {join_names(off)} noise"] if off else []
-        reasons += [f"other predictions are better under {join_names(worse)} noise"] if worse else []
+        reasons = [f"sigma_bar does not rise with the errors {where(off)}"] if off else []
+        reasons += [f"other predictions are better {where(worse)}"] if worse else []
         return join_names(reasons)
     if "helps" not in states.values() and effect(clean, "conventional") != "for":
-        return "no score is better than without it, on clean data or under noise"
+        return f"no score is better than without it, on clean data or {where(list(states))}"
     return ""
 
 
@@ -91,24 +114,24 @@ def rises_with_errors(clean: By, states: Mapping[str, State]) -> bool:
     return bool(moved) and not moved & set(ASTRAY) and clean["patch_accuracy"].speaks != "against"
 
 
-def limits_of(clean: By, states: Mapping[str, State]) -> list[str]:
+def limits_of(clean: By, states: Mapping[str, State], where: Where) -> list[str]:
     """Sentences on what a user of a method that fits must take care of."""
     wanting = [noise for noise, word in states.items() if word in (*ASTRAY, "harms")]
-    limits = [f"It does not fit under {join_names(wanting)} noise: do not rely on it there."] if wanting else []
+    limits = [f"It does not fit {where(wanting)}: do not rely on it there."] if wanting else []
     if effect(clean, "conventional") == "against":
         cost = format_finding(clean["nll_conventional"], "+.3f")
         limits.append(f"It costs something on clean data: NLL {cost}; a beta of a higher quantile smooths less there.")
     return limits
 
 
-def sentence(noise: str, found: By, word: State) -> str:
-    """Sentence on what happened under a noise, with the numbers that decided."""
+def happened(found: By, word: State) -> str:
+    """What happened under a noise, in words, with the numbers that decided."""
     goes = f"sigma_bar goes to {format_finding(found['sigma_ratio'])} times its clean value"
     errors = f"the error rate rises by {format_finding(found['error_gain'])}"
     nll = f"NLL {format_finding(found['nll_conventional'], '+.3f')} against conventional"
     harmed = effect(found, "conventional") == "against"
     worse = "scores are worse than without it" if harmed else "one temperature for all does better"
-    happened = {
+    words: dict[State, str] = {
         "idle": "errors do not rise, so it tells nothing",
         "falls": f"{goes} while {errors}, the wrong way (rank correlation {format_finding(found['rank_correlation'])})",
         "dips": f"sigma_bar dips to {format_finding(found['sigma_lowest'])} times its clean value while {errors}",
@@ -118,7 +141,7 @@ def sentence(noise: str, found: By, word: State) -> str:
         "rises": f"{goes} as {errors}; no score shows a difference: {nll}",
         "helps": f"{goes} as {errors}: {nll}",
     }
-    return f"Under {noise} noise {happened[word]}."
+    return words[word]
 
 
 def caveat(clean: By) -> list[str]:
@@ -131,14 +154,14 @@ def caveat(clean: By) -> list[str]:
     ]
 
 
-def instead(clean: By, noises: Mapping[str, By]) -> str:
+def instead(clean: By, noises: Mapping[str, By], where: Where) -> str:
     """Advice if the method does not fit; temperature scaling may do harm too."""
     harm = clean["temperature_nll"]
     if harm.low > 0:
         change = format_finding(harm, "+.3f")
         return f"Temperature scaling does not help here either (NLL {change}): leave predictions as they are."
     worse = [noise for noise, found in noises.items() if found["temperature_nll"].low > 0]
-    care = f", but mind that under {join_names(worse)} noise it is worse than none" if worse else ""
+    care = f", but mind that {where(worse)} it is worse than none" if worse else ""
     return f"Use temperature scaling instead{care}."
 
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from vbs_cli.conditions import CLEAN as CLEAN
+
 MANIFEST = "manifest.json"
 SETTINGS = "run.toml"
 DATASET = "dataset.json"  # description of the run's data, so that the run can be read without them
@@ -13,6 +15,7 @@ METHODS = "methods.json"
 METRICS = "metrics.parquet"
 RELIABILITY = "reliability.parquet"
 INTERVALS = "intervals.parquet"
+SHIFTS = "shifts.parquet"  # mean and worst over shifts
 REPLICATES = "replicates.safetensors"  # bootstrap replicates that the intervals are taken from
 PROXY = "proxy.parquet"
 COVERAGE = "coverage.parquet"
@@ -23,8 +26,12 @@ STUDY_INTERVALS = "studies/ensemble/intervals.parquet"
 STUDY_DISTRIBUTIONS = "studies/ensemble/distributions.parquet"
 BENCH = "bench.parquet"
 REPORT = "report.html"
-CLEAN = "clean"  # value of the noise column for undistorted data
 TOGETHER = -1  # value of the seed column for what was made from all seeds
+
+
+def second_test(name: str) -> str:
+    """Path of the description of a second test set, so that the run can be read without it."""
+    return f"second-tests/{name}.json"
 
 
 def weights(seed: int, network: str) -> str:

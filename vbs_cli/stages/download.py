@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from vbs_cli import files
-from vbs_cli.data import DATASETS, SIMULATED, Prepared, Request, Workspace, check_request, open_dataset, prepare
-from vbs_cli.errors import InvalidInput, MissingArtifact
+from vbs_cli.data import DATASETS, SIMULATED, SPLITS, Prepared, Request, Workspace, check_request, open_dataset, prepare
+from vbs_cli.data.preparation import can_stay, say_left_out
+from vbs_cli.errors import MissingArtifact
 from vbs_cli.locks import locked
 from vbs_cli.progress import SILENT, Progress
 from vbs_cli.settings import Settings
@@ -21,18 +21,12 @@ def download(
 ) -> Prepared:
     """Prepared dataset, made unless it is there already; other data are never overwritten without `force`."""
     check_request(dataset, request)
-    wanted = json.loads(json.dumps(DATASETS[dataset].recipe(request)))
+    wanted = DATASETS[dataset].recipe(request)
     with locked(data_dir, name=f".{dataset}.lock", hint="wait for it or name another folder with --data"):
         present = None if force else find(data_dir, dataset)
-        if present is not None and present.recipe != wanted:
-            raise InvalidInput(
-                f"{present.folder} holds other data: {present.source}, {counts_of(present)} examples",
-                hint=f"{request.command(dataset)} --force replaces it, --data names another folder",
-            )
-        if present is not None and not (damage := damage_of(present)):
-            return there(present, progress)
-        if present is not None:
-            progress.say(f"{present.folder}: {damage}; made again")
+        hint = f"{request.command(dataset)} --force replaces it, --data names another folder"
+        if present is not None and can_stay(present, wanted, hint=hint, progress=progress):
+            return present
         return make(data_dir, dataset, request, wanted, progress)
 
 
@@ -50,9 +44,8 @@ def make(data_dir: Path, dataset: str, request: Request, recipe: dict[str, Any],
                 command=request.command(dataset),
                 advance=task.advance,
             )
-            task.note(f"{counts_of(made)} examples of {made.classes} classes")
-    for reason, count in made.left_out.items():
-        progress.say(f"{dataset}: left out {count:,} examples: {reason}")
+            task.note(f"{made.examples} examples of {made.classes} classes")
+    say_left_out(made, progress)
     return made
 
 
@@ -63,20 +56,6 @@ def find(data_dir: Path, dataset: str) -> Prepared | None:
         return None
 
 
-def damage_of(data: Prepared) -> str:
-    """Damage that the sizes of a dataset's files show, or ""; hashes are compared whenever files are read."""
-    for name, entry in data.files.items():
-        path = data.folder / name
-        if not path.is_file() or path.stat().st_size != entry["size"]:
-            return f"{name} is {'damaged' if path.is_file() else 'missing'}"
-    return ""
-
-
-def there(present: Prepared, progress: Progress) -> Prepared:
-    progress.say(f"{present.folder}: {present.name} is there already ({present.source})")
-    return present
-
-
 def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILENT) -> Prepared:
     """Prepared dataset of the settings, simulated if there is none and it can be.
 
@@ -84,7 +63,8 @@ def ensure_data(data_dir: Path, settings: Settings, *, progress: Progress = SILE
     """
     present = find(data_dir, settings.dataset)
     if present is not None and not present.source.startswith(SIMULATED):
-        return there(present, progress)
+        progress.say(f"{present.folder}: {present.name} is there already ({present.source})")
+        return present
     if "simulate" not in DATASETS[settings.dataset].takes:
         return open_dataset(data_dir, settings.dataset)
     return download(data_dir, settings.dataset, Request(simulate=True, profile=settings.profile), progress=progress)
@@ -100,7 +80,7 @@ def list_datasets(data_dir: Path) -> list[dict[str, Any]]:
                 "dataset": name,
                 "what": dataset.summary,
                 "prepared": present.source if present else None,
-                "examples": counts_of(present) if present else None,
+                "examples": present.examples if present else None,
                 "bytes": present.size if present else None,
                 "download_bytes": dataset.download or None,
                 "command": dataset.command,
@@ -109,16 +89,13 @@ def list_datasets(data_dir: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def counts_of(data: Prepared) -> str:
-    return " / ".join(f"{count:,}" for count in data.counts.values())
-
-
 def describe(data: Prepared) -> dict[str, Any]:
-    """One row about a prepared dataset."""
+    """One row about a prepared dataset, with a column for each split unless there are many."""
+    many = len(data.counts) > len(SPLITS)
     return {
         "dataset": data.name,
         "source": data.source,
-        **data.counts,
+        **({"examples": data.examples} if many else data.counts),
         "left_out": sum(data.left_out.values()),
         "classes": data.classes,
         "shape": " x ".join(map(str, data.shape)),
