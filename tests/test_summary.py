@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.fixtures.tables import MakeTables
-from vbs_cli.conditions import Condition, conditions, some_levels
+from vbs_cli.conditions import MEAN, Condition, conditions, some_levels
 from vbs_cli.summary import (
     INTERVAL_COLUMNS,
     SWEEP_COLUMNS,
@@ -20,12 +20,37 @@ from vbs_cli.summary import (
     study_differences,
     study_lines,
     sweep_lines,
+    with_means,
 )
 
 
-def test_clean_comes_first_and_the_level_is_the_nearest_one_measured(make_tables: MakeTables) -> None:
+def test_clean_comes_first_and_each_noise_where_accuracy_has_lost_half_of_the_way_to_chance(
+    make_tables: MakeTables,
+) -> None:
     metrics = make_tables(n_levels=20, noises=("speckle", "gaussian")).metrics.iloc[::-1]
-    assert [each.name for each in conditions(metrics, level=0.9)] == ["clean", "gaussian 0.89", "speckle 0.89"]
+    shown = conditions(metrics)
+    assert [each.noise for each in shown] == ["clean", "gaussian", "speckle"]
+    rows = metrics[(metrics["metric"] == "accuracy") & (metrics["method"] == metrics["method"].iloc[0])]
+    accuracy = rows.groupby(["noise", "level"])["value"].mean()
+    half = (accuracy["clean", 0.0] + 1 / 20) / 2
+    for each in shown[1:]:
+        distance = (accuracy[each.noise] - half).abs()
+        assert distance[each.level] == distance[distance.index > 0].min()
+
+
+def test_without_accuracies_the_level_next_to_a_half_is_shown() -> None:
+    table = pd.DataFrame({"noise": "gaussian", "level": [0.0, 0.2, 0.6, 1.0], "metric": "ece", "method": "a"})
+    assert conditions(table.assign(value=0.1)) == [Condition("gaussian", 0.6)]
+
+
+def test_the_mean_over_levels_stands_behind_the_level_that_matters(make_tables: MakeTables) -> None:
+    tables = make_tables(n_levels=4)
+    shown = conditions(with_means(tables.intervals, tables.shifts))
+    assert [each.noise for each in shown] == ["clean", "gaussian", "gaussian", "speckle", "speckle"]
+    assert [each.level == MEAN for each in shown] == [False, False, True, False, True]
+    assert shown[2].name == "gaussian, mean over levels"
+    rows = shown[2].of(tables.metrics)
+    assert sorted(rows["level"].unique()) == pytest.approx([1 / 3, 2 / 3, 1])
 
 
 def test_scores_stand_with_half_their_interval_and_chance_without(make_tables: MakeTables) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from vbs_cli.conditions import some_levels
+from vbs_cli.conditions import MEAN, some_levels
 from vbs_cli.metrics import METRICS, NEITHER, Interval
 
 CHANCE = "by chance"  # what a calibrated predictor would score: a yardstick, not a measurement
@@ -85,6 +85,94 @@ def format_difference(row: pd.Series[float]) -> str:
     found = Interval(row["value"], row["low"], row["high"])
     star = " *" if found.excludes_zero else ""
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
+
+
+SUITE_SCORES = ("accuracy", "nll", "brier", "ece")
+WORST_SCORES = ("nll", "ece")
+SUITE_COLUMNS = ("method", *SUITE_SCORES, *(f"worst {score}" for score in WORST_SCORES))
+SUITE_DIFFERENCES = (*DIFFERENCES, *(f"worst {score}" for score in WORST_SCORES))
+
+
+def with_means(intervals: pd.DataFrame, shifts: pd.DataFrame) -> pd.DataFrame:
+    """Table of intervals that also has the mean over all levels of each noise, at the level MEAN."""
+    if shifts.empty:
+        return intervals
+    means = shifts.query("suite == '' and over == 'noise' and severity == 0 and statistic == 'mean'").assign(level=MEAN)
+    return pd.concat([intervals, means.rename(columns={"name": "noise"})[intervals.columns]], ignore_index=True)
+
+
+def suites_in(shifts: pd.DataFrame) -> list[str]:
+    """Suites that a table sums up; all that was swept, named "", only if it is several noises and no suite."""
+    if shifts.empty:
+        return []
+    named = [str(name) for name in shifts["suite"].unique() if name]
+    noises = shifts.query("suite == '' and over == 'noise'")["name"].nunique()
+    return named or ([""] if noises > 1 else [])
+
+
+def suite_title(shifts: pd.DataFrame, suite: str) -> str:
+    """Title of a summary over shifts: `cifar10-c: 70 shifts of 14 noises`."""
+    of_suite = shifts[shifts["suite"] == suite]
+    count = int(of_suite[of_suite["over"] == "all"]["conditions"].max())
+    noises = of_suite[of_suite["over"] == "noise"]["name"].nunique()
+    return f"{suite or 'all that was swept'}: {count} shifts of {noises} noises"
+
+
+def summed(shifts: pd.DataFrame, suite: str, *, baseline: str = "") -> dict[tuple[str, str, str, str, str], Any]:
+    """Rows of a summary over all severities, keyed by what it is over, its name, statistic, method and metric."""
+    rows = shifts[(shifts["suite"] == suite) & (shifts["severity"] == 0) & (shifts["baseline"] == baseline)]
+    keys = ["over", "name", "statistic", "method", "metric"]
+    return {tuple(map(str, row[keys])): row for _, row in rows.iterrows()}  # type: ignore[misc]
+
+
+def suite_lines(shifts: pd.DataFrame, suite: str, over: str = "all", name: str = "") -> list[list[str]]:
+    """Lines of SUITE_COLUMNS, one per method: mean and worst scores over shifts ± half their 95 % interval."""
+    found = summed(shifts, suite)
+
+    def cell(statistic: str, method: str, metric: str) -> str:
+        row = found[over, name, statistic, method, metric]
+        return plus_minus(row["value"], (row["high"] - row["low"]) / 2)
+
+    return [
+        [
+            method,
+            *(cell("mean", method, score) for score in SUITE_SCORES),
+            *(cell("worst", method, score) for score in WORST_SCORES),
+        ]
+        for method in methods_of(shifts, suite)
+    ]
+
+
+def suite_differences(
+    shifts: pd.DataFrame, suite: str, baseline: str, over: str = "all", name: str = ""
+) -> list[list[str]]:
+    """Lines with each method's differences from the baseline over shifts, in SUITE_DIFFERENCES."""
+    found = summed(shifts, suite, baseline=baseline)
+    kinds = [*(("mean", score) for score in DIFFERENCES), *(("worst", score) for score in WORST_SCORES)]
+    return [
+        [method, *(format_difference(found[over, name, kind, method, score]) for kind, score in kinds)]
+        for method in methods_of(shifts, suite)
+        if method != baseline
+    ]
+
+
+def families_in(shifts: pd.DataFrame, suite: str) -> list[str]:
+    """Families of the noises of a suite."""
+    return [str(name) for name in shifts[(shifts["suite"] == suite) & (shifts["over"] == "family")]["name"].unique()]
+
+
+def family_lines(shifts: pd.DataFrame, suite: str, metric: str = "ece") -> list[list[str]]:
+    """Lines with a method and its mean score in each of the families, ± half its 95 % interval."""
+    found, families = summed(shifts, suite), families_in(shifts, suite)
+    rows = [
+        [found["family", family, "mean", method, metric] for family in families] for method in methods_of(shifts, suite)
+    ]
+    cells = [[plus_minus(row["value"], (row["high"] - row["low"]) / 2) for row in some] for some in rows]
+    return [[method, *line] for method, line in zip(methods_of(shifts, suite), cells, strict=True)]
+
+
+def methods_of(shifts: pd.DataFrame, suite: str) -> list[str]:
+    return [str(method) for method in shifts[shifts["suite"] == suite]["method"].unique()]
 
 
 GROWING = ("sigma", "error")  # shown without noise and at the strongest level

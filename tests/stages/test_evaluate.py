@@ -1,5 +1,6 @@
 """Scoring: intervals, ensembles from the caches, and other spreads."""
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +12,11 @@ from tests.fixtures.jobs import Heard, all_numbers, enter, job_in, states
 from vbs_cli import sigma_bar
 from vbs_cli.artifacts.fits import fit
 from vbs_cli.artifacts.passes import Pass, disk_bytes
+from vbs_cli.conditions import conditions
 from vbs_cli.errors import InvalidInput, VbsError
 from vbs_cli.logits import Logits
 from vbs_cli.methods import METHODS, Method
-from vbs_cli.metrics import HIGHER, METRICS, Metric, bootstrap, scored
+from vbs_cli.metrics import HIGHER, METRICS, SCORES, Metric, bootstrap, scored
 from vbs_cli.networks import training as loop
 from vbs_cli.run import layout
 from vbs_cli.stages.evaluate import evaluate
@@ -50,10 +52,16 @@ def test_intervals_are_those_of_the_bootstrap_over_examples_and_seeds(made):
         assert tuple(row) == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6, abs=1e-9)
 
 
-def test_intervals_cover_the_conditions_that_summaries_show(made):
-    table = job_in(made).run.intervals
-    shown = {(n, lv) for n, lv in zip(table["noise"], table["level"], strict=True)}
-    assert shown == {("clean", 0.0), ("gaussian", 0.5), ("speckle", 0.5)}
+def test_every_level_has_intervals_and_the_conditions_that_summaries_show_have_those_of_all_metrics(made):
+    run = job_in(made).run
+    table = run.intervals
+    covered = {(n, lv) for n, lv in zip(table["noise"], table["level"], strict=True)}
+    assert covered == {("clean", 0.0), *itertools.product(("gaussian", "speckle"), (0.5, 1.0))}
+    shown = {(each.noise, each.level) for each in conditions(run.metrics)}
+    assert len(shown) == 3
+    for at, rows in table.groupby(["noise", "level"]):
+        assert set(SCORES) <= set(rows["metric"])
+        assert ("aurc" in set(rows["metric"])) == (at in shown)
     assert set(table["baseline"]) == {"", *SMALL.methods}
     assert not any(metric.endswith("_chance") for metric in table["metric"])
     assert (table["low"] <= table["value"]).sum() == table["low"].notna().sum()

@@ -12,7 +12,20 @@ import torch
 from tests.conftest import SMALL
 from tests.fixtures.jobs import Heard, enter, hashes, job_in, states
 from vbs_cli import files
-from vbs_cli.artifacts import cells, examples, exports, figures, passes, proxy, report, study, tables, training
+from vbs_cli.artifacts import (
+    cells,
+    examples,
+    exports,
+    figures,
+    intervals,
+    passes,
+    proxy,
+    report,
+    shifts,
+    study,
+    tables,
+    training,
+)
 from vbs_cli.artifacts.plan import with_everything
 from vbs_cli.data import NOISES
 from vbs_cli.data.noise import Noise
@@ -34,7 +47,7 @@ from vbs_cli.stages.train import train
 from vbs_cli.views import VIEWS
 from vbs_cli.views.members import Members
 
-SCORES = {layout.METRICS, layout.REPLICATES, layout.INTERVALS}
+SCORES = {layout.METRICS, layout.REPLICATES, layout.INTERVALS, layout.SHIFTS}
 OF_METHODS = {*SCORES, layout.RELIABILITY, layout.COVERAGE}  # tables of predictions
 WITH_ENSEMBLE = replace(SMALL, methods=("conventional", "ensemble"))
 
@@ -53,8 +66,8 @@ def after(job, names):
     return found
 
 
-def changed(title):
-    return f"the code of {title} has changed (revision 1, now revision 2)"
+def changed(title, before=1):
+    return f"the code of {title} has changed (revision {before}, now revision {before + 1})"
 
 
 def raised(monkeypatch, registry, name):
@@ -103,6 +116,7 @@ def test_what_registered_code_made_is_stale_once_its_revision_is_raised(made, mo
         (passes, "forward pass", logits()),
         (tables, "tables", OF_METHODS.__contains__),
         (proxy, "proxy", {layout.PROXY}.__contains__),
+        (shifts, "shifts", {layout.SHIFTS}.__contains__),
         (examples, "examples", {layout.EXAMPLES}.__contains__),
         (figures, "plotting", lambda name: name.startswith("figures/")),
         (report, "report", {layout.REPORT}.__contains__),
@@ -112,10 +126,11 @@ def test_what_a_stage_made_is_stale_once_its_revision_is_raised(made, monkeypatc
     job = job_in(made)
     first = {each for each in states(job) if own(each)}
     expected = after(job, first)
-    monkeypatch.setattr(module, "REVISION", 2)
+    before = module.REVISION
+    monkeypatch.setattr(module, "REVISION", before + 1)
     found = whys(job)
     assert found.keys() == expected
-    assert {each for each, reason in found.items() if reason == changed(title)} == first
+    assert {each for each, reason in found.items() if reason == changed(title, before)} == first
 
 
 def test_studies_and_exports_have_revisions_too(workplace, monkeypatch):
@@ -242,15 +257,15 @@ def test_settings_of_a_view_that_joins_are_part_of_what_is_made_from_it(workplac
 def test_other_code_of_the_tables_keeps_no_row_of_the_earlier_ones(workplace, no_network, monkeypatch):
     """Rows that the same inputs and methods would give are else taken over from the table that is there."""
     scored, drawn = [], []
-    score, draw = cells.score_record, tables.bootstrap
+    score, draw = cells.score_record, intervals.bootstrap
     monkeypatch.setattr(cells, "score_record", lambda method, record: scored.append(method) or score(method, record))
-    monkeypatch.setattr(tables, "bootstrap", lambda *given, **named: drawn.append(given) or draw(*given, **named))
+    monkeypatch.setattr(intervals, "bootstrap", lambda *given, **named: drawn.append(given) or draw(*given, **named))
     before = job_in(workplace).run.metrics
-    monkeypatch.setattr(tables, "REVISION", 2)
+    monkeypatch.setattr(tables, "REVISION", tables.REVISION + 1)
     pd.testing.assert_frame_equal(evaluate(job_in(workplace)), before)
     methods = 2 * len(SMALL.methods)  # of each seed
-    assert len(scored) == methods * (5 + 3 + 3 + 1)  # all conditions; those with intervals; with risks; the clean one
-    assert len(drawn) == len(SMALL.methods) * 3
+    assert len(scored) == methods * (5 + 5 + 3 + 1)  # scores; intervals; risks of those shown; the clean one
+    assert len(drawn) == len(SMALL.methods) * 5
 
 
 def test_an_unfinished_training_of_other_code_is_not_gone_on_with(data_only, monkeypatch):

@@ -10,7 +10,7 @@ from tests.conftest import SMALL
 from tests.fixtures.jobs import Heard, all_numbers, enter, job_in, states
 from vbs_cli.artifacts import passes, training
 from vbs_cli.artifacts.work import NetworksFailed
-from vbs_cli.data.noise import distort
+from vbs_cli.data.noise import NOISES, distort, noises_for
 from vbs_cli.errors import DamagedArtifact, InvalidInput, MissingArtifact, UnknownName, VbsError
 from vbs_cli.methods import METHODS, Method, TemperatureMethod
 from vbs_cli.metrics import METRICS
@@ -117,7 +117,7 @@ def test_retraining_makes_everything_downstream_stale(workplace):
     found = states(job)
     kept = {name for name, state in found.items() if state == "up to date"}
     # what the networks saw is as it was
-    assert kept == {name for name in found if name.startswith(("seed-", "figures/examples"))}
+    assert kept == {name for name in found if name.startswith(("seed-", "figures/examples", "figures/noises"))}
     assert found[layout.METRICS] == found[layout.REPORT] == "stale"
     rows = {row["artifact"]: row for row in plot.plot(job)}
     assert rows["figures/shift.svg"]["state"] == "left out"
@@ -235,7 +235,7 @@ def test_one_seed_that_fails_does_not_stop_the_others(data_only, monkeypatch):
 def test_force_makes_again_what_belongs_to_the_stage_only(workplace):
     job = job_in(workplace, force=True)
     evaluate(job)
-    assert job.run.store.written == 4 + 6  # test logits of two seeds and two models, six tables
+    assert job.run.store.written == 4 + 7  # test logits of two seeds and two models, seven tables
 
 
 def test_a_damaged_cache_stops_the_evaluation(workplace):
@@ -274,7 +274,10 @@ def test_noises_by_name_by_comma_and_all_of_them(made):
     assert chosen_noises(job, None) == ["gaussian", "speckle"]
     assert chosen_noises(job, ["speckle"]) == ["speckle"]
     assert chosen_noises(job, ["speckle,gaussian", "speckle"]) == ["speckle", "gaussian"]
-    assert chosen_noises(job, ["all"]) == ["gaussian", "speckle", "salt-and-pepper"]  # those that signals take
+    assert chosen_noises(job, ["all"]) == noises_for(job.data.shape)
+    assert {NOISES[noise].family for noise in chosen_noises(job, None, ["filter", "level"])} == {"filter", "level"}
+    with pytest.raises(UnknownName, match="unknown family 'blur'; known: noise"):
+        chosen_noises(job, None, ["blur"])
     with pytest.raises(InvalidInput, match="affine is a noise for images; radio takes gaussian, speckle"):
         chosen_noises(job, ["gaussian,affine"])
     with pytest.raises(UnknownName, match="did you mean 'speckle'"):

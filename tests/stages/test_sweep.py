@@ -196,9 +196,9 @@ def test_scoring_again_with_another_alpha_touches_no_other_method(workplace, no_
     before = job.run.metrics
     after = evaluate(job)
     of_tables = [method for method in scored if isinstance(method, VarianceSmoothing)]
-    # all levels and the clean data of two seeds once, those that have intervals and curves of risk once more for
-    # each; reliability has clean
-    assert len(of_tables) == 2 * (5 + 3 + 3 + 1)
+    # all levels and the clean data of two seeds once for their scores and once for intervals, the conditions that are
+    # shown once more for curves of risk; reliability has clean
+    assert len(of_tables) == 2 * (5 + 5 + 3 + 1)
     assert len(scored) - len(of_tables) == 2 * 3  # of the others, the clean data for the reliability table alone
     others = before["method"] != "vbs"
     pd.testing.assert_frame_equal(before[others], after[others])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from typing import Any
 
+import pandas as pd
 from torch import Tensor
 
 from vbs_cli import files
@@ -20,6 +22,7 @@ from vbs_cli.metrics import METRICS, Scored, scored
 from vbs_cli.run import layout
 from vbs_cli.views import VIEWS
 
+Row = dict[str, Any]
 Source = tuple[int, str]  # seed and view of a record
 
 
@@ -119,3 +122,10 @@ def check_class_kept(probs: Tensor, scores: Tensor) -> None:
     changed = int((probs.argmax(1) != scores.argmax(1)).sum())
     if changed:
         raise VbsError(f"a temperature changed {changed} predictions", hint="the logits are beyond double precision")
+
+
+def with_labels(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
+    """Table of these rows whose first columns say where its numbers come from."""
+    table = pd.DataFrame(rows)
+    labels = job.labels()
+    return table.assign(**labels)[[*labels, *(column for column in table if column not in labels)]]

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from vbs_cli import files
 from vbs_cli.artifacts import fits
-from vbs_cli.artifacts.cells import cells_of, scored_cells
+from vbs_cli.artifacts.cells import cells_of, scored_cells, with_labels
+from vbs_cli.artifacts.intervals import interval_table
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, read_records
-from vbs_cli.artifacts.tables import interval_rows, with_labels
 from vbs_cli.methods import Method
 from vbs_cli.metrics import METRICS, Scored, bootstrap, values_of
 from vbs_cli.run import Artifact, Recipe, formats, layout
@@ -123,9 +123,10 @@ def compared(job: Job, exposure: Exposure, fitted: dict[str, Method]) -> dict[st
                 chosen = at_ranks(predictions[BASELINE].entropy)
             keys = {"noise": exposure.noise, "level": level}
             rows[layout.STUDY_METRICS] += [{"seed": layout.TOGETHER, **row} for row in scores(predictions, keys)]
-            found = bootstrap({name: [scored] for name, scored in predictions.items()}, metrics=COMPARED)
-            both = list(predictions)
-            rows[layout.STUDY_INTERVALS] += [{**keys, **row} for row in interval_rows(found, both, COMPARED)]
+            drawn = bootstrap({name: [scored] for name, scored in predictions.items()}, metrics=COMPARED).columns
+            columns = torch.stack([torch.stack([drawn[name, metric] for metric in COMPARED]) for name in predictions])
+            found = interval_table(columns, list(predictions), COMPARED).to_dict("records")
+            rows[layout.STUDY_INTERVALS] += [{**keys, **{str(k): value for k, value in row.items()}} for row in found]
             rows[layout.STUDY_DISTRIBUTIONS] += distributions(predictions, chosen, keys)
             task.advance(1)
     return rows

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import pandas as pd
 import torch
-from torch import Tensor
 
-from vbs_cli import files
-from vbs_cli.artifacts import fits, proxy
-from vbs_cli.artifacts.cells import Cell, cells_of, fingerprints, scored_cells
+from vbs_cli.artifacts import fits, intervals, proxy, shifts
+from vbs_cli.artifacts.cells import Cell, Row, cells_of, fingerprints, scored_cells, with_labels
 from vbs_cli.artifacts.fits import Fitted
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass, passes_behind
-from vbs_cli.conditions import Condition, conditions
-from vbs_cli.metrics import METRICS, Bootstrap, Interval, Scored, bootstrap, risk_coverage, values_of
+from vbs_cli.metrics import METRICS, Scored, risk_coverage, values_of
 from vbs_cli.metrics.reliability import bins_of
 from vbs_cli.run import Artifact, Recipe, formats, layout
 from vbs_cli.run.graph import Make
-from vbs_cli.seeding import threads
 
 STAGE = "evaluate"
-REVISION = 1  # of the tables; metrics and methods have their own
-Row = dict[str, Any]
+REVISION = 2  # of the tables; metrics and methods have their own
 KEYS = ["noise", "level", "seed", "method"]
 SCORE_COLUMNS = ["seed", "method", "noise", "level", "metric", "value"]
 
 
 def artifacts(job: Job, passes: Sequence[Pass]) -> list[Artifact]:
     """Artifacts of the tables, made from passes over the test split: clean ones and those of any sweep."""
-    clean, shown = [p for p in passes if p.clean], shown_passes(passes)
+    clean = [p for p in passes if p.clean]
     shared, bins = {**job.labels(), **job.joins}, {"reliability_bins": job.run.settings.reliability_bins}
     predictions = {"tables": REVISION, **fits.code(job)}
     scores = predictions | METRICS.revisions(METRICS)
@@ -43,35 +37,17 @@ def artifacts(job: Job, passes: Sequence[Pass]) -> list[Artifact]:
         inputs = (*others, *sorted(p.name for p in behind))
         return Artifact(name, Recipe(STAGE, {**shared, **settings}, inputs, code), make)
 
-    metrics = {"metrics": list(METRICS)}
+    metrics, summed = {"metrics": list(METRICS)}, {"shifts": shifts.REVISION}
+    fits_and_scores = (layout.METHODS, layout.METRICS)
     return [
         table(layout.METRICS, make_metrics, passes, layout.METHODS, code=scores, **metrics),
-        table(layout.REPLICATES, make_replicates, shown, layout.METHODS, code=scores, **metrics),
-        table(layout.INTERVALS, make_intervals, [], layout.REPLICATES, code=scores, **metrics),
+        table(layout.REPLICATES, make_replicates, passes, *fits_and_scores, code=scores, **metrics),
+        table(layout.INTERVALS, intervals.make_intervals, [], layout.REPLICATES, code=scores, **metrics),
+        table(layout.SHIFTS, shifts.make, [], layout.REPLICATES, code=scores | summed, **shifts.settings(job, passes)),
         table(layout.RELIABILITY, make_reliability, clean, layout.METHODS, code=predictions, **bins),
-        table(layout.COVERAGE, make_coverage, shown, layout.METHODS, code=predictions),
+        table(layout.COVERAGE, make_coverage, passes, *fits_and_scores, code=predictions),
         table(layout.PROXY, make_proxy, passes, code=proxy.code(job), views=list(job.views)),
     ]
-
-
-def with_intervals() -> list[str]:
-    """Names of metrics with intervals; yardsticks, like the ECE of a calibrated predictor by chance, have none."""
-    return [name for name, metric in METRICS.items() if not metric.yardstick]
-
-
-def shown_passes(passes: Iterable[Pass]) -> list[Pass]:
-    """Passes under the conditions that summaries show: clean, and each noise at a middle level."""
-    passes = list(passes)
-    levels = pd.DataFrame([{"noise": p.noise, "level": p.level} for p in passes])
-    shown = conditions(levels)
-    return [p for p in passes if Condition(p.noise, p.level) in shown]
-
-
-def with_labels(job: Job, rows: Sequence[Row] | pd.DataFrame) -> pd.DataFrame:
-    """Table of these rows whose first columns say where its numbers come from."""
-    table = pd.DataFrame(rows)
-    labels = job.labels()
-    return table.assign(**labels)[[*labels, *(column for column in table if column not in labels)]]
 
 
 def make_metrics(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
@@ -149,87 +125,8 @@ def with_level_zero(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_replicates(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write bootstrap replicates of each method's metrics under the shown conditions, (metrics, 1 + R) each.
-
-    They are paired, since the same examples and seeds are drawn for all methods; so those of one method can be made
-    again alone.
-    """
-    [artifact] = due
-    fitted = job.run.methods
-    every = cells_of(job, fitted, passes_behind(job, artifact.name))
-    groups, of_cell = cells_by_method(every), fingerprints(job, fitted, every, REVISION)
-    marks = {name: files.sha256_of_json([of_cell[cell.name] for cell in cells]) for name, cells in groups.items()}
-    tensors, known = earlier_replicates(job)
-    kept = {name: tensors[name] for name in groups if known.get(name) == marks[name]}
-    found = dict(kept)
-    with threads(1), job.progress.task("intervals", len(groups) - len(kept)) as task:
-        for name, cells in groups.items():
-            if name not in kept:
-                task.note(f"{cells[0].method}, {cells[0].at.name}")
-                predictions = [scored for _, scored in scored_cells(job, fitted, cells)]
-                drawn = bootstrap({name: predictions}, metrics=with_intervals())
-                found[name] = torch.stack([drawn.columns[name, metric] for metric in with_intervals()])
-                task.advance(1)
-        task.note(f"{len(groups) - len(kept)} methods and conditions")
-    job.run.store.write(artifact.name, formats.tensors_bytes(found, notes=marks), artifact.recipe)
-
-
-def cells_by_method(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Cells of each method under each condition, keyed by `replicates_name`, for the seeds that all methods have."""
-    groups: dict[str, list[Cell]] = {}
-    for at, group in groupby(cells, key=lambda cell: cell.at):
-        by_method: dict[str, list[Cell]] = {}
-        for cell in group:
-            by_method.setdefault(cell.method, []).append(cell)
-        seeds = [{cell.seed for cell in some} for some in by_method.values() if some[0].seed != layout.TOGETHER]
-        common = {layout.TOGETHER}.union(set.intersection(*seeds) if seeds else ())
-        for method, some in by_method.items():
-            groups[replicates_name(at, method)] = [cell for cell in some if cell.seed in common]
-    return groups
-
-
-def replicates_name(at: Condition, method: str) -> str:
-    return f"{at.noise} {at.level!r} {method}"
-
-
-def earlier_replicates(job: Job) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
-    if job.force or not job.run.store.has(layout.REPLICATES):
-        return {}, {}
-    data = job.run.store.read(layout.REPLICATES)
-    return formats.tensors_from(data), formats.tensors_notes(data)
-
-
-def make_intervals(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
-    """Write the interval of each method's metrics per condition, and of their differences from every other method."""
-    [artifact] = due
-    passes = passes_behind(job, layout.REPLICATES)
-    tensors = formats.tensors_from(job.run.store.read(layout.REPLICATES))
-    rows: list[Row] = []
-    for at, group in groupby(cells_of(job, job.run.methods, passes), key=lambda cell: cell.at):
-        methods = list(dict.fromkeys(cell.method for cell in group))
-        columns = {
-            (method, metric): column
-            for method in methods
-            for metric, column in zip(with_intervals(), tensors[replicates_name(at, method)], strict=True)
-        }
-        keys = {"noise": at.noise, "level": at.level}
-        rows += [{**keys, **row} for row in interval_rows(Bootstrap(columns), methods, with_intervals())]
-    job.run.store.write(artifact.name, formats.table_bytes(with_labels(job, rows)), artifact.recipe)
-
-
-def interval_rows(found: Bootstrap, methods: Sequence[str], metrics: Sequence[str]) -> Iterator[Row]:
-    """Yield rows with the interval of each metric (baseline "") and of its difference from each other method."""
-
-    def row(method: str, baseline: str, metric: str, interval: Interval) -> Row:
-        numbers = {"value": interval.value, "low": interval.low, "high": interval.high}
-        return {"method": method, "baseline": baseline, "metric": metric, **numbers}
-
-    for method in methods:
-        for metric in metrics:
-            yield row(method, "", metric, found.interval(method, metric))
-            for baseline in methods:
-                if baseline != method:
-                    yield row(method, baseline, metric, found.difference(method, baseline, metric))
+    """Write the bootstrap replicates that intervals are taken from."""
+    intervals.make_replicates(job, due, done, revision=REVISION)
 
 
 def make_reliability(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
@@ -252,7 +149,8 @@ def make_coverage(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -
         for coverage, risk in torch.stack(risk_coverage(predictions), 1).tolist():
             yield {"coverage": coverage, "risk": risk}
 
-    cells, columns = cells_of(job, fitted, passes_behind(job, artifact.name)), ["coverage", "risk"]
+    shown, columns = intervals.shown_conditions(job), ["coverage", "risk"]
+    cells = [cell for cell in cells_of(job, fitted, passes_behind(job, artifact.name)) if cell.at in shown]
     table, marks = score_changed_cells(job, fitted, cells, artifact.name, columns, rows_of, task="risk and coverage")
     ordered = sort_table(table, job.run.settings.methods, "coverage")
     data = formats.table_bytes(with_labels(job, ordered[["seed", "method", "noise", "level", *columns]]), marks)

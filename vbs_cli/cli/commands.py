@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +10,8 @@ import typer
 
 from vbs_cli.cli.auto import Auto, AutoNoise, calibrate_by_data
 from vbs_cli.cli.own import given_job, with_foreign
-from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, Shell, command
-from vbs_cli.cli.tables import cell, number, show_metrics, show_study
+from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, SECOND, Shell, command
+from vbs_cli.cli.tables import cell, number, show_metrics
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.executors import is_child
@@ -27,7 +27,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-FULL_SWEEP = 20  # levels, as in the paper
 DATASETS = "radio, librispeech, cifar10 or folder (your own)."
 
 # Flags for settings, keyed by setting; a flag that is not given leaves the setting as it is.
@@ -53,15 +52,6 @@ METHODS = {
     "methods": Annotated[str | None, typer.Option(help="Methods to compare, by commas, or all.", show_default=False)],
     "kernel": Annotated[int | None, typer.Option(min=1, help="Patches per window of the spread.", show_default=False)],
 }
-Levels = Annotated[
-    int | None,
-    typer.Option(min=2, help="Levels from 0 to --max-level (default: 20; study: 60).", show_default=False),
-]
-MaxLevel = Annotated[
-    float | None, typer.Option(help="Strongest noise (default: the run's, 1; study: 0.7).", show_default=False)
-]
-Study = Annotated[str | None, typer.Option(help="ensemble: deep against smoothed ensemble.", show_default=False)]
-
 Alpha = Annotated[float | None, typer.Option(help="Strength of the smoothing, 1 to 5.", show_default=False)]
 Beta = Annotated[str | None, typer.Option(help="mean+0.5, mean, qNN, nll or a number.", show_default=False)]
 Options = Annotated[
@@ -69,10 +59,6 @@ Options = Annotated[
 ]
 Against = Annotated[str | None, typer.Option(help="Method to show differences from.", show_default=False)]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Tables in Markdown.")]
-Noises = Annotated[
-    list[str] | None,
-    typer.Option("--noise", help="gaussian, speckle, affine, elastic, ...; repeat or 'all'.", show_default=False),
-]
 
 
 @command(
@@ -220,7 +206,7 @@ def calibrate(
         return calibrate_by_data(shell, auto_noise, chosen)
     if auto_noise is not None:
         raise InvalidInput("--auto-noise is for --auto", hint="add --auto")
-    with shell.job(options=chosen) as job:
+    with shell.job(options=chosen, tuned_on=None if chosen is None else "") as job:
         if shell.dry_run:
             return shell.plan_stage(job, "calibrate")
         rows = stage.rows(stage.calibrate(job))
@@ -232,14 +218,19 @@ def calibrate(
     "evaluate",
     "vbs evaluate",
     "vbs evaluate --methods all --against temperature",
-    "vbs evaluate --val val.npz --test test.npz",
+    "vbs evaluate --shift-from phone=recordings-of-a-phone",
+    "vbs evaluate --val val.npz --test test.npz --condition phone=phone.npz",
     settings=METHODS,
-    options=NETWORKS,
+    options={**NETWORKS, **SECOND},
 )
 def evaluate(
     shell: Shell,
     val: Annotated[Path | None, typer.Option(help="Your own logits to fit on.", show_default=False)] = None,
     test: Annotated[Path | None, typer.Option(help="Your own logits to score.", show_default=False)] = None,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(help="Your own logits of other test data: NAME[@LEVEL]=FILE; repeat.", show_default=False),
+    ] = None,
     against: Against = None,
     markdown: Markdown = False,
 ) -> None:
@@ -248,107 +239,20 @@ def evaluate(
     Files of your own (.npz, .safetensors, .parquet) hold labels and logits (N, K), patches (N, K, T) or (N, K, H, W),
     or members (M, N, K).
     """
-    from vbs_cli.conditions import Condition
+    from vbs_cli.conditions import conditions
     from vbs_cli.stages import evaluate as stage
 
-    with shell.job() if val is None and test is None else given_job(shell, val, test) as job:
+    own = any(given is not None for given in (val, test, condition))
+    with given_job(shell, val, test, condition or ()) if own else shell.job() as job:
         if shell.dry_run:
             return shell.plan_stage(job, "evaluate")
         check_against(job, against)
         metrics = stage.evaluate(job)
         intervals, bins = job.run.intervals, job.run.reliability
-    clean = Condition("clean", 0.0)
-    scores = (clean.of(metrics), clean.of(intervals))
-    show_metrics(shell, *scores, reliability=bins, against=against, markdown=markdown)
-
-
-@command(
-    app,
-    "noise-sweep",
-    "vbs noise-sweep --noise speckle",
-    "vbs noise-sweep --study ensemble",
-    options={**NETWORKS, **PATCHES},
-)
-def noise_sweep(
-    shell: Shell,
-    noise: Noises = None,
-    levels: Levels = None,
-    max_level: MaxLevel = None,
-    study: Study = None,
-    against: Against = None,
-    markdown: Markdown = False,
-) -> None:
-    """Score every method under growing noise, one forward pass per network, noise and level."""
-    from vbs_cli.artifacts.passes import noise_passes
-    from vbs_cli.stages.sweep import chosen_noises, sweep, with_sweep
-
-    asked = shell.given({"levels": levels, "max_level": max_level})
-    if study is not None:
-        return ensemble_study(shell, study, noise, asked, markdown=markdown)
-    with shell.job() as job:
-        noises = chosen_noises(job, noise)
-        settings = job.run.settings
-        grid = level_grid(job, asked, levels=max(FULL_SWEEP, settings.levels), max_level=settings.max_level)
-        if shell.dry_run:
-            names = [p.name for p in noise_passes(job, noises, grid)]
-            return shell.plan(with_sweep(job, noises, grid), names)
-        check_against(job, against)
-        metrics = sweep(job, noises, grid)
-        intervals, proxies = job.run.intervals, job.run.proxy
-    shown = intervals[intervals["noise"].isin(noises)]
-    of_noises = proxies[proxies["noise"].isin(noises)]
-    show_metrics(shell, metrics, shown, proxies=of_noises, against=against, markdown=markdown)
-
-
-def ensemble_study(
-    shell: Shell, name: str, noise: Sequence[str] | None, asked: Mapping[str, Any], *, markdown: bool
-) -> None:
-    from vbs_cli.artifacts import study
-    from vbs_cli.stages.sweep import run_study, with_study
-
-    if name != "ensemble":
-        raise unknown("study", name, ["ensemble"])
-    if noise is not None and len(noise) > 1:
-        raise InvalidInput("the ensemble study takes one noise", hint="give --noise once")
-    with shell.job() as job:
-        grid = level_grid(job, asked, levels=study.LEVELS, max_level=study.MAX_LEVEL)
-        exposure = study.Exposure(noise[0] if noise else study.NOISE, tuple(grid))
-        if shell.dry_run:
-            return shell.plan_stage(with_study(job, exposure), study.STAGE)
-        metrics = run_study(job, exposure)
-        intervals, distributions = job.run.study_intervals, job.run.study_distributions
-    show_study(shell, metrics, intervals, distributions, markdown=markdown)
-
-
-def level_grid(job: Job, asked: Mapping[str, Any], *, levels: int, max_level: float) -> list[float]:
-    """Levels of a sweep: those that were asked for, else the defaults."""
-    from vbs_cli.settings import override
-
-    defaults = {"levels": levels, "max_level": max_level}
-    return override(job.run.settings, {name: asked.get(name, value) for name, value in defaults.items()}).level_values()
-
-
-@command(
-    app,
-    "run",
-    "vbs run",
-    "vbs run --profile paper --device cuda",
-    settings={**TRAINING, "methods": METHODS["methods"]},
-    options=NETWORKS,
-)
-def run(shell: Shell) -> None:
-    """Run all stages in a row, from the data (simulated if there are none) to the report."""
-    from vbs_cli.stages.download import ensure_data
-    from vbs_cli.stages.run import run_all
-
-    if not shell.dry_run:
-        ensure_data(shell.data_dir, shell.settings(), progress=shell.console.progress)
-    with shell.job(create=True) as job:
-        if shell.dry_run:
-            return shell.plan_all(job)
-        path = run_all(job)
-        metrics, intervals = job.run.metrics, job.run.intervals
-    show_metrics(shell, metrics, intervals, f"report: {path}")
+        noises = ["clean", *dict.fromkeys(name for name, _ in job.further)]
+    shown = [each for each in conditions(intervals) if each.noise in noises]
+    metrics, intervals = (table[table["noise"].isin(noises)] for table in (metrics, intervals))
+    show_metrics(shell, metrics, intervals, shown, reliability=bins, against=against, markdown=markdown)
 
 
 def method_options(alpha: float | None, beta: str | None, given: Sequence[str]) -> dict[str, dict[str, Any]] | None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from vbs_cli.cli.commands import TRAINING, Markdown, Noises, app
-from vbs_cli.cli.shell import NETWORKS, Shell, command
+from vbs_cli.cli.commands import TRAINING, Markdown, app
+from vbs_cli.cli.shell import NETWORKS, SECOND, Shell, command
+from vbs_cli.cli.sweeps import Noises
 from vbs_cli.cli.tables import cell, show_diagnosis, table_formatter
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
@@ -104,7 +105,11 @@ def report(
 
 
 @command(
-    app, "diagnose", "vbs diagnose", "vbs diagnose --noise gaussian --noise salt-and-pepper --json", options=NETWORKS
+    app,
+    "diagnose",
+    "vbs diagnose",
+    "vbs diagnose --noise gaussian --noise salt-and-pepper --json",
+    options={**NETWORKS, **SECOND},
 )
 def diagnose(shell: Shell, noise: Noises = None) -> None:
     """Tell whether variance-based smoothing fits the network and its data, and what speaks for and against it."""

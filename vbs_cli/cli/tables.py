@@ -14,12 +14,18 @@ from vbs_cli.files import format_size
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vbs_cli.conditions import Condition
     from vbs_cli.diagnosis import Diagnosis
     from vbs_cli.stages.auto import Chosen
 
+FEW_NOISES = 4  # with tables of their own; of more, a summary over all of them is shown
+EVERYTHING = ""  # in place of a suite's name: all that was swept
+Shape = Callable[[Sequence[str], Sequence[Sequence[str]]], Any]  # columns and lines -> a table
 LEGEND = """\
 ±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
 by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
+SUITE_LEGEND = """\
+means over noises of the mean over levels; worst: the worst single noise and level; both on the same examples, paired"""
 PROXY_LEGEND = """\
 sigma_bar, error rate: without noise, to the strongest; correlation: Spearman's, between the two over the levels
 AUROC: of high sigma_bar, and of low confidence, for the errors among the inputs of all levels (0.5 is chance)
@@ -57,36 +63,92 @@ def show_metrics(
     shell: Shell,
     metrics: pd.DataFrame,
     intervals: pd.DataFrame,
+    shown: Sequence[Condition],
     *after: str,
+    shifts: pd.DataFrame | None = None,
+    suites: Sequence[str] = (),
     proxies: pd.DataFrame | None = None,
     reliability: pd.DataFrame | None = None,
     against: str | None = None,
     markdown: bool = False,
 ) -> None:
-    """Show a table of scores and one of differences per condition, then curves; with --json, the rows."""
+    """Show a table of scores and one of differences per condition and suite, then curves; with --json, the rows."""
     from vbs_cli import summary
-    from vbs_cli.conditions import conditions
 
     methods = list(intervals["method"].unique())
     baseline = against or (summary.BASELINE if summary.BASELINE in methods else methods[0])
     shape = table_formatter(markdown=markdown)
-    shown: list[Any] = []
-    for condition in conditions(intervals):
+    blocks: list[Any] = []
+    for condition in shown:
         scores = summary.interval_lines(condition.of(metrics), condition.of(intervals))
-        shown += [heading(condition.name, condition.of(metrics)), shape(summary.INTERVAL_COLUMNS, scores)]
+        blocks += [
+            heading(title_of(condition, metrics), condition.of(metrics)),
+            shape(summary.INTERVAL_COLUMNS, scores),
+        ]
         differences = summary.difference_lines(condition.of(intervals), baseline)
         if differences:
-            shown.append(shape([f"Δ vs {baseline}", *summary.DIFFERENCES], differences))
-        shown.append("")
+            blocks.append(shape([f"Δ vs {baseline}", *summary.DIFFERENCES], differences))
+        blocks.append("")
     more = {"intervals": intervals.to_dict("records")}
+    if shifts is not None:
+        more["shifts"] = shifts.to_dict("records")
+        for suite in suites:
+            blocks += [*suite_blocks(shifts, suite, metrics, baseline, shape), ""]
     if proxies is not None:
-        shown += ["[bold]does the spread tell when predictions are wrong?[/]"]
-        shown += [shape(summary.PROXY_COLUMNS, summary.proxy_lines(proxies)), PROXY_LEGEND, ""]
+        blocks += ["[bold]does the spread tell when predictions are wrong?[/]"]
+        blocks += [shape(summary.PROXY_COLUMNS, summary.proxy_lines(proxies)), PROXY_LEGEND, ""]
         more["proxies"] = proxies.to_dict("records")
-    shown.append(LEGEND)
+    blocks += [LEGEND, *([SUITE_LEGEND] if suites else [])]
     if not markdown:
-        shown += curves(None if proxies is None else metrics, reliability)
-    shell.show(metrics.to_dict("records"), *shown, *after, more=more)  # type: ignore[arg-type]
+        blocks += curves(None if proxies is None else metrics, reliability)
+    shell.show(metrics.to_dict("records"), *blocks, *after, more=more)  # type: ignore[arg-type]
+
+
+def show_sweep(
+    shell: Shell,
+    metrics: pd.DataFrame,
+    intervals: pd.DataFrame,
+    shifts: pd.DataFrame,
+    proxies: pd.DataFrame,
+    *,
+    suite: str | None,
+    against: str | None,
+    markdown: bool,
+) -> None:
+    """Show the noises of a sweep: each at the level that matters and on average, or all together if they are many."""
+    from vbs_cli.conditions import conditions
+    from vbs_cli.summary import with_means
+
+    noises = list(metrics["noise"].unique())
+    means = with_means(intervals, shifts)
+    shown = [each for each in conditions(means) if each.noise in noises]
+    few = suite is None and len(noises) <= FEW_NOISES
+    show_metrics(
+        shell,
+        metrics,
+        means[means["noise"].isin(noises)],
+        shown if few else (),
+        shifts=shifts,
+        suites=() if few else [suite or EVERYTHING],
+        proxies=proxies[proxies["noise"].isin(noises)] if few else None,
+        against=against,
+        markdown=markdown,
+    )
+
+
+def suite_blocks(shifts: pd.DataFrame, suite: str, metrics: pd.DataFrame, baseline: str, shape: Shape) -> list[Any]:
+    """Tables of one summary over shifts: mean and worst scores, differences, and ECE by family of noises."""
+    from vbs_cli import summary
+
+    blocks = [heading(summary.suite_title(shifts, suite), metrics)]
+    blocks.append(shape(summary.SUITE_COLUMNS, summary.suite_lines(shifts, suite)))
+    differences = summary.suite_differences(shifts, suite, baseline)
+    if differences:
+        blocks.append(shape([f"Δ vs {baseline}", *summary.SUITE_DIFFERENCES], differences))
+    families = summary.families_in(shifts, suite)
+    if len(families) > 1:
+        blocks.append(shape(["mean ece by family", *families], summary.family_lines(shifts, suite)))
+    return blocks
 
 
 def curves(swept: pd.DataFrame | None, reliability: pd.DataFrame | None) -> list[Any]:
@@ -121,7 +183,7 @@ def show_study(
     shell.show(metrics.to_dict("records"), *shown, more=more)  # type: ignore[arg-type]
 
 
-def table_formatter(*, markdown: bool, latex: bool = False) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Any]:
+def table_formatter(*, markdown: bool, latex: bool = False) -> Shape:
     """Function of columns and lines that formats a table: for the terminal, in Markdown or in LaTeX."""
     from vbs_cli.summary import latex_table, markdown_table
 
@@ -129,6 +191,12 @@ def table_formatter(*, markdown: bool, latex: bool = False) -> Callable[[Sequenc
         written = latex_table if latex else markdown_table
         return lambda columns, lines: f"\n{escape(written(columns, lines))}\n"
     return table
+
+
+def title_of(condition: Condition, metrics: pd.DataFrame) -> str:
+    """Title of a condition: its name, and for a mean the number of levels that it is taken over."""
+    levels = condition.of(metrics)["level"].nunique()
+    return condition.name.replace("over levels", f"over {levels} levels")
 
 
 def heading(condition: str, metrics: pd.DataFrame) -> str:

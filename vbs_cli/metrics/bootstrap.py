@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 
 import torch
@@ -14,7 +15,9 @@ from vbs_cli.metrics.base import SCORES, Scored, measured
 from vbs_cli.seeding import generator
 
 REPLICATES = 1000
+CONFIDENCE = 0.95
 BLOCK = 300_000  # weights drawn at a time
+MOST_KEPT = 100_000_000  # weights kept between calls, a byte each
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Bootstrap:
     """Metrics of several methods on the sample (first column) and on R replicates of it: (1 + R,) each."""
 
     columns: Mapping[tuple[str, str], Tensor]  # by method and metric
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
 
     def interval(self, method: str, metric: str) -> Interval:
         """Interval of a metric, mean over seeds."""
@@ -46,18 +49,21 @@ class Bootstrap:
         return self._between(self.columns[method, metric] - self.columns[baseline, metric])
 
     def _between(self, column: Tensor) -> Interval:
-        """Interval from percentiles of the replicates, moved so that their mean is the value.
+        return Interval(*(float(bound) for bound in between(column, confidence=self.confidence)))
 
-        A calibration error is larger on a replicate, which has fewer distinct examples, than on the sample; without
-        the move its interval could lie above its own value.
-        """
-        value, replicates = float(column[0]), column[1:]
-        defined = replicates[replicates.isfinite()]
-        if len(defined) == 0:
-            return Interval(value, torch.nan, torch.nan)
-        tail = (1 - self.confidence) / 2
-        low, high = torch.quantile(defined - defined.mean(), torch.tensor([tail, 1 - tail], dtype=torch.float64))
-        return Interval(value, value + float(low), value + float(high))
+
+def between(columns: Tensor, *, confidence: float = CONFIDENCE) -> Tensor:
+    """Value and bounds of the interval of each row of a sample and its R replicates: (..., 1 + R) -> (3, ...).
+
+    Percentiles of the finite replicates, moved so that their mean is the value: a calibration error is larger on a
+    replicate, which has fewer distinct examples, than on the sample; without the move its interval could lie above
+    its own value.
+    """
+    value, replicates = columns[..., 0], columns[..., 1:]
+    replicates = replicates.where(replicates.isfinite(), torch.nan)
+    moved = replicates - replicates.nanmean(-1, keepdim=True)
+    tails = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=moved.dtype)
+    return torch.cat([value[None], value + torch.nanquantile(moved, tails, dim=-1)])
 
 
 def bootstrap(
@@ -65,7 +71,7 @@ def bootstrap(
     *,
     metrics: Sequence[str] = SCORES,
     replicates: int = REPLICATES,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Bootstrap:
     """Intervals for the metrics of methods, given the predictions of each of their seeds on the same examples.
@@ -77,11 +83,10 @@ def bootstrap(
     seeds = max(len(cells) for cells in methods.values())
     examples = len(next(iter(methods.values()))[0].labels)
     # Drawn separately, so that the examples do not depend on the number of seeds and methods can be drawn one by one.
-    rng = torch.Generator().manual_seed(seed)
     shares = seed_shares(seeds, replicates, generator("bootstrap", "seeds", seed))
     found: dict[str, list[Tensor]] = {method: [] for method in methods}
     start = 0
-    for weights in chain([None], example_weights(examples, replicates, rng)):
+    for weights in chain([None], drawn_weights(examples, replicates, seed)):
         share = shares[start : start + (1 if weights is None else len(weights))]
         start += len(share)
         for method, cells in methods.items():
@@ -104,6 +109,22 @@ def seed_shares(seeds: int, replicates: int, rng: torch.Generator) -> Tensor:
     drawn = torch.randint(seeds, (replicates, seeds), generator=rng)
     counts = torch.nn.functional.one_hot(drawn, seeds).sum(1)
     return torch.cat([torch.ones(1, seeds), counts]).double() / seeds
+
+
+def drawn_weights(examples: int, replicates: int, seed: int) -> Iterator[Tensor]:
+    """Weights of the examples in blocks of (B, N), which many calls for the same examples share."""
+    if examples * replicates > MOST_KEPT:
+        yield from example_weights(examples, replicates, torch.Generator().manual_seed(seed))
+    else:
+        yield from (block.float() for block in kept_weights(examples, replicates, seed))
+
+
+@lru_cache(maxsize=1)
+def kept_weights(examples: int, replicates: int, seed: int) -> list[Tensor]:
+    """Blocks of weights as bytes; a replicate draws no example more than 255 times."""
+    rng = torch.Generator().manual_seed(seed)
+    with torch.inference_mode(False):
+        return [block.clamp_(max=255).byte() for block in example_weights(examples, replicates, rng)]
 
 
 def example_weights(examples: int, replicates: int, rng: torch.Generator) -> Iterator[Tensor]:

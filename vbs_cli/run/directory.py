@@ -48,6 +48,15 @@ class Run:
         return self.table(layout.INTERVALS)
 
     @property
+    def shifts(self) -> pd.DataFrame:
+        """Table of mean and worst scores over shifts.
+
+        Columns: dataset, source, suite ("" is all that was swept), over, name, severity, statistic, method, baseline
+        (or ""), metric, value, low, high, conditions.
+        """
+        return self.table(layout.SHIFTS)
+
+    @property
     def proxy(self) -> pd.DataFrame:
         """Table of how well the spread indicates errors: dataset, source, noise, view, quantity, value, low, high."""
         return self.table(layout.PROXY)

@@ -33,8 +33,9 @@ class Chosen:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The best choice as settings of the run."""
-        return {"kernel": self.best.kernel, "options": {METHOD: {"alpha": self.best.alpha, "beta": self.best.beta}}}
+        """The best choice as settings of the run, with the noise that it was made under."""
+        options = {METHOD: {"alpha": self.best.alpha, "beta": self.best.beta}}
+        return {"kernel": self.best.kernel, "options": options, "tuned_on": self.noise}
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from vbs_cli.artifacts import study, tables
-from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.job import Job, Levels
 from vbs_cli.artifacts.passes import check_has_networks, noise_passes
 from vbs_cli.artifacts.plan import planned, report_left_out
-from vbs_cli.data import noises_for
-from vbs_cli.data.noise import check_suits
+from vbs_cli.data import NOISES, SUITES, noises_for
+from vbs_cli.data.noise import ANY, SEVERITIES, check_level, check_suits, families_for, join_kinds, suites_for
 from vbs_cli.errors import InvalidInput
+from vbs_cli.registry import join_names, unknown
 
 
-def with_sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> Job:
-    """Job planned with a sweep of these noises over these levels, by default those of its settings."""
+def with_sweep(job: Job, noises: Iterable[str] | Levels, levels: Sequence[float] = ()) -> Job:
+    """Job planned with a sweep of noises over these levels, by default those of its settings, or each over its own."""
     check_noises(job, noises)
-    return planned(job, noise_passes(job, noises, levels))
+    passes = noise_passes(job, noises, levels)
+    for noise, level in dict.fromkeys((p.noise, p.level) for p in passes):
+        if not job.levels_of(noise):
+            check_level(noise, level)
+    return planned(job, passes)
 
 
-def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.DataFrame:
+def sweep(job: Job, noises: Iterable[str] | Levels, levels: Sequence[float] = ()) -> pd.DataFrame:
     """Make the passes, then the tables of these and all cached passes; return the metrics of these noises."""
     job.need_seeds()
     job = with_sweep(job, noises, levels)
@@ -33,21 +38,77 @@ def sweep(job: Job, noises: Sequence[str], levels: Sequence[float] = ()) -> pd.D
     return metrics[metrics["noise"].isin(list(noises))].reset_index(drop=True)
 
 
-def chosen_noises(job: Job, names: Sequence[str] | None) -> list[str]:
-    """Noises to sweep: those named ("all" for every one that fits the data), else those of the settings."""
-    check_has_networks(job)
+def chosen_noises(job: Job, names: Sequence[str] | None, families: Sequence[str] = ()) -> list[str]:
+    """Noises to sweep: those named ("all" for every one that fits the data) and those of families, or the run's own.
+
+    Names of further test data, such as a second test set, count as well.
+    """
+    further = list(dict.fromkeys(name for name, _ in job.further))
     words = [word.strip() for name in names or () for word in name.split(",")]
+    if job.given:
+        return chosen_conditions(job, words, further, families)
+    fitting = noises_for(job.data.shape)
     if "all" in words:
-        return noises_for(job.data.shape)
-    chosen = list(dict.fromkeys(words)) or list(job.run.settings.noises)
+        return [*fitting, *further]
+    for family in families:
+        if family not in (known := families_for(job.data.shape)):
+            raise unknown("family", family, known)
+    of_families = [noise for noise in fitting if NOISES[noise].family in families]
+    chosen = list(dict.fromkeys([*words, *of_families])) or [*job.run.settings.noises, *further]
     check_noises(job, chosen)
     return chosen
 
 
-def check_noises(job: Job, noises: Sequence[str]) -> None:
+def chosen_conditions(job: Job, words: Sequence[str], known: Sequence[str], families: Sequence[str]) -> list[str]:
+    """Conditions of logits that the user gave: those named, or all; no network could make others."""
+    if families or not known:
+        brings = "vbs evaluate --val FILE --test FILE --condition NAME=FILE brings logits under a condition"
+        raise InvalidInput(f"{job.run.path} was made from logits and has no network for this", hint=brings)
+    for word in words:
+        if word not in (*known, "all"):
+            raise unknown("condition", word, known)
+    return list(known) if "all" in words else list(dict.fromkeys(words)) or list(known)
+
+
+def suite_levels(job: Job, name: str) -> Levels:
+    """Levels of each noise of a suite, refused if the suite is for other inputs."""
+    check_has_networks(job)
+    fitting = suites_for(job.data.shape)
+    if name not in SUITES:
+        raise unknown("suite", name, SUITES)
+    if name not in fitting:
+        hint = f"{job.data.name} takes {join_names(fitting)}" if fitting else "--noise all sweeps the noises that fit"
+        raise InvalidInput(f"{name} is a suite for {join_kinds(SUITES[name].kinds)}", hint=hint)
+    return SUITES[name].levels
+
+
+def list_noises() -> list[dict[str, str]]:
+    """One row per noise: its family, the inputs that it is for, and the suites that it is in."""
+    return [
+        {
+            "noise": name,
+            "family": noise.family,
+            "inputs": join_kinds(noise.kinds) if set(noise.kinds) != set(ANY) else "any",
+            "suites": ", ".join(
+                suite_and_levels(suite, chosen.levels[name])
+                for suite, chosen in SUITES.items()
+                if name in chosen.levels
+            ),
+        }
+        for name, noise in NOISES.items()
+    ]
+
+
+def suite_and_levels(suite: str, levels: Sequence[float]) -> str:
+    """Name of a suite, with the levels of a noise in it unless they are the usual ones: `cifar10-c (0.04 to 0.1)`."""
+    return suite if tuple(levels) == SEVERITIES else f"{suite} ({levels[0]:g} to {levels[-1]:g})"
+
+
+def check_noises(job: Job, noises: Iterable[str]) -> None:
     """Refuse a noise that is unknown or not for these inputs before anything is computed."""
     for noise in noises:
-        check_suits(noise, job.data.shape)
+        if not job.levels_of(noise):
+            check_suits(noise, job.data.shape)
 
 
 def with_study(job: Job, exposure: study.Exposure) -> Job:
