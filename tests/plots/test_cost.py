@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from tests.fixtures.tables import MakeTables
-from tests.plots.test_figures import footer, legend_labels
+from tests.plots.test_figures import MANY, footer, legend_labels
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables
 from vbs_cli.plots.base import settle
@@ -158,3 +158,8 @@ def test_costs_of_other_methods_alone_are_as_good_as_none(make_tables: MakeTable
     with pytest.raises(MissingArtifact) as caught:
         FIGURES["cost"](replace(tables, bench=tables.bench.assign(method="unheard-of")))
     assert caught.value.hint == "vbs bench --batch 128"
+
+
+def test_many_noises_are_counted_rather_than_named(make_tables: MakeTables) -> None:
+    figure = FIGURES["cost"](make_tables(n_seeds=1, n_levels=2, noises=MANY))
+    assert "all levels of 10 noises" in footer(figure)

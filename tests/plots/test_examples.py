@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from tests.fixtures.tables import MakeTables
-from tests.plots.test_figures import footer, legend_labels
+from tests.plots.test_figures import MANY, footer, legend_labels
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables, save
 from vbs_cli.plots.base import settle
@@ -129,6 +129,70 @@ def test_a_level_that_a_noise_lacks_leaves_a_gap(make_tables: MakeTables) -> Non
     rows = tables.examples
     figure = FIGURES["examples"](replace(tables, examples=rows[(rows["noise"] != "speckle") | (rows["level"] < 1)]))
     assert [ax.axison for ax in figure.axes] == [True] * 9 + [False]
+
+
+def own_levels(tables: Tables, factor: float, *, n_levels: int = 5) -> Tables:
+    """The same with levels of speckle that no other noise has, the first few of them."""
+    rows = tables.examples.copy()
+    speckle = rows["noise"] == "speckle"
+    rows.loc[speckle, "level"] *= factor
+    first = sorted(rows[speckle]["level"])[:n_levels]
+    return replace(tables, examples=rows[~speckle | rows["level"].isin(first)])
+
+
+def test_levels_that_differ_stand_in_columns_by_rank_with_their_own_numbers(make_tables: MakeTables) -> None:
+    tables = own_levels(make_tables(shape=(3, 8, 8)), 0.1)
+    axes = FIGURES["examples"](tables).axes
+    assert [ax.get_title() for ax in axes[:5]] == ["clean", "severity 1", "severity 2", "severity 3", "severity 4"]
+    assert [text.get_text() for ax in axes[:5] for text in ax.texts] == [
+        f"λ = {x}" for x in ("0.25", "0.5", "0.75", "1")
+    ]
+    assert [text.get_text() for text in axes[5 + 4].texts] == ["λ = 0.1"]
+    shown = np.asarray(axes[5 + 2].get_images()[0].get_array())
+    assert np.array_equal(shown, np.clip(of(tables, "speckle", 0.05), 0, 1).transpose(1, 2, 0))
+
+
+def test_a_noise_of_fewer_levels_of_its_own_leaves_gaps_at_the_end(make_tables: MakeTables) -> None:
+    axes = FIGURES["examples"](own_levels(make_tables(shape=(3, 8, 8)), 0.1, n_levels=3)).axes
+    assert [ax.axison for ax in axes] == [True] * 8 + [False] * 2
+
+
+def test_six_common_levels_are_all_shown(make_tables: MakeTables) -> None:
+    tables = make_tables(shape=(1, 64), noises=("gaussian",))
+    more = tables.examples[tables.examples["level"] == 1].assign(level=1.5)
+    axes = FIGURES["examples"](replace(tables, examples=pd.concat([tables.examples, more]))).axes
+    assert [ax.get_title() for ax in axes] == [f"λ = {level:.2f}" for level in (0, 0.25, 0.5, 0.75, 1, 1.5)]
+
+
+def test_of_many_own_levels_five_are_shown_as_steps_rather_than_severities(make_tables: MakeTables) -> None:
+    tables = own_levels(make_tables(shape=(1, 64)), 0.1)
+    noisy = tables.examples[tables.examples["level"] == 1]
+    rows = pd.concat([tables.examples, *(noisy.assign(level=level) for level in (1.25, 1.5, 1.75, 2.0))])
+    axes = FIGURES["examples"](replace(tables, examples=rows)).axes
+    assert [ax.get_title() for ax in axes[:6]] == ["clean", *(f"step {k}" for k in range(1, 6))]
+    assert axes[5].texts[0].get_text() == "λ = 2"
+
+
+def test_many_noises_have_small_images_in_rows_by_family(make_tables: MakeTables) -> None:
+    figure = FIGURES["examples"](make_tables(shape=(3, 8, 8), noises=MANY))
+    settle(figure)
+    names = [figure.axes[i].get_ylabel() for i in range(0, 5 * len(MANY), 5)]
+    assert names[:4] == ["gaussian", "speckle", "salt-and-pepper", "gaussian-blur"]
+    assert sorted(names) == sorted(MANY)
+    assert names.index("pixelate") < names.index("affine-no-zoom") < names.index("occlusion")
+    heights = {round(ax.get_window_extent().height / figure.dpi, 2) for ax in figure.axes}
+    assert all(0.5 < height < 0.75 for height in heights)
+
+
+def test_many_noises_of_a_radio_signal_are_constellations_of_one_reach(make_tables: MakeTables) -> None:
+    tables = make_tables(shape=(2, 64), noises=MANY)
+    figure = FIGURES["examples"](tables)
+    assert len(figure.axes) == 5 * len(MANY)
+    (dots,) = figure.axes[5 + 2].collections
+    assert np.array_equal(np.asarray(dots.get_offsets()), of(tables, "speckle", 0.5).T)
+    assert {ax.get_xlim()[1] for ax in figure.axes} == {2 * 1.05 * np.abs(of(tables, "gaussian", 0.0)).max()}
+    assert "panels end at 2 times the reach of the clean input" in footer(figure)
+    assert not figure.legends
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -21,7 +21,12 @@ from vbs_cli.plots.style import METHODS, method_style, noise_style
 
 NAMES = (
     *("reliability", "reliability-methods", "risk-coverage", "shift", "shift-scores", "sigma", "training"),
-    *("cost", "examples"),
+    *("cost", "examples", "families", "noises"),
+)
+
+MANY = (
+    *("gaussian", "speckle", "salt-and-pepper", "gaussian-blur", "defocus-blur", "fog", "brightness", "pixelate"),
+    *("affine-no-zoom", "occlusion"),
 )
 
 
@@ -84,8 +89,8 @@ def test_nothing_is_cut_off_and_no_legend_covers_a_panel(make_tables: MakeTables
     methods = ["conventional", "vbs", "mc-dropout", "ensemble", "unheard-of"]
     figure = FIGURES[name](make_tables(n_seeds=2, n_levels=2, source="a long source " * 9, methods=methods))
     settle(figure)
-    legend = figure.legends[0].get_window_extent()
-    assert not any(legend.overlaps(ax.get_window_extent()) for ax in figure.axes)
+    legends = [legend.get_window_extent() for legend in figure.legends]
+    assert not any(legend.overlaps(ax.get_window_extent()) for legend in legends for ax in figure.axes)
     drawn = figure.get_tightbbox()
     assert min(drawn.x0, drawn.y0) >= 0
     assert drawn.x1 <= figure.get_figwidth()
@@ -214,6 +219,61 @@ def test_sigma_has_a_line_per_noise_and_a_mark_for_clean(make_tables: MakeTables
     clean = tables.metrics.query("metric == 'sigma_bar' and method == 'vbs' and noise == 'clean'")["value"]
     (dotted,) = [each for each in figure.axes[0].get_lines() if each.get_linestyle() == ":"]
     assert np.asarray(dotted.get_ydata())[0] == pytest.approx(sum(clean) / 3)
+
+
+def test_many_noises_go_on_in_further_rows_on_the_same_scales(make_tables: MakeTables) -> None:
+    tables = make_tables(n_seeds=1, n_levels=3, noises=MANY, methods=("conventional", "vbs"))
+    figure = FIGURES["shift"](tables)
+    place = figure.axes[0].get_subplotspec()
+    assert place is not None
+    assert place.get_gridspec().get_geometry() == (2 * 2, 5)
+    titled = [ax for ax in figure.axes if ax.get_title()]
+    assert [ax.get_title() for ax in titled] == list(MANY)
+    last = titled[-1]
+    expected = tables.metrics.query("noise == @MANY[-1] and metric == 'accuracy' and method == 'vbs'")["value"]
+    assert np.asarray(line(last, METHODS["vbs"].label).get_ydata()) == pytest.approx(expected.to_numpy())
+    assert len({ax.get_ylim() for ax in titled}) == 1
+    assert [ax.get_xlabel() for ax in figure.axes].count("noise level λ") == 5
+
+
+def test_an_unfinished_last_row_leaves_names_of_axes_above_the_gap(make_tables: MakeTables) -> None:
+    figure = FIGURES["shift"](make_tables(n_seeds=1, n_levels=2, noises=MANY[:7], methods=("vbs",)))
+    *_, above_the_gap = figure.axes[:8]
+    assert (above_the_gap.get_xlabel(), above_the_gap.get_ylabel()) == ("noise level λ", "")
+    assert [ax.get_ylabel() for ax in figure.axes[::4][:2]] == ["accuracy", "entropy\n(nats)"]
+
+
+def test_sigma_of_many_noises_has_a_panel_each_with_the_mark_for_clean(make_tables: MakeTables) -> None:
+    tables = make_tables(n_seeds=2, n_levels=2, noises=MANY)
+    figure = FIGURES["sigma"](tables)
+    assert [ax.get_title() for ax in figure.axes] == list(MANY)
+    sigma = tables.metrics.query("metric == 'sigma_bar' and method == 'vbs'")
+    clean = sigma[sigma["noise"] == "clean"]["value"].mean()
+    for ax, noise in zip(figure.axes, MANY, strict=True):
+        of_noise = sigma[sigma["noise"] == noise]
+        drawn = np.asarray(line(ax, METHODS["vbs"].label).get_ydata())
+        assert drawn == pytest.approx(of_noise.groupby("level")["value"].mean().to_numpy())
+        (dotted,) = [each for each in ax.get_lines() if each.get_linestyle() == ":"]
+        assert np.asarray(dotted.get_ydata())[0] == pytest.approx(clean)
+
+
+def test_a_choice_of_methods_holds_in_the_summary_of_shifts_too(make_tables: MakeTables) -> None:
+    chosen = make_tables(n_seeds=1, n_levels=2).of_methods(["vbs", "conventional"])
+    assert legend_labels(FIGURES["families"](chosen)) == [METHODS["vbs"].label, METHODS["conventional"].label]
+
+
+@pytest.mark.parametrize("name", ["shift", "sigma", "risk-coverage", "families", "examples", "noises"])
+def test_nothing_is_cut_off_and_no_name_covers_another_with_many_noises(make_tables: MakeTables, name: str) -> None:
+    figure = FIGURES[name](make_tables(n_seeds=1, n_levels=2, noises=MANY, methods=("conventional", "vbs")))
+    settle(figure)
+    names = [text for ax in figure.axes for text in (ax.title, ax.xaxis.label, ax.yaxis.label, *ax.texts)]
+    boxes = [text.get_window_extent() for text in names if text.get_text() and text.get_visible()]
+    assert len(boxes) >= 3
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    drawn = figure.get_tightbbox()
+    assert min(drawn.x0, drawn.y0) >= 0
+    assert drawn.x1 <= figure.get_figwidth()
+    assert drawn.y1 <= figure.get_figheight()
 
 
 def test_training_draws_every_seed_thin_and_their_mean_thick(make_tables: MakeTables) -> None:

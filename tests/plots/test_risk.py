@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fixtures.tables import MakeTables
-from tests.plots.test_figures import footer, legend_labels, line
+from tests.plots.test_figures import MANY, footer, legend_labels, line
 from vbs_cli.errors import MissingArtifact
 from vbs_cli.plots import FIGURES, Tables
 from vbs_cli.plots.style import METHODS
@@ -72,6 +72,14 @@ def test_panels_fill_the_page(make_tables: MakeTables, n_noises: int, rows: int,
     assert place.get_gridspec().get_geometry() == (rows, columns)
     assert len(figure.axes) == n_noises + 1
     assert figure.axes[-1].get_xlabel() == "coverage (share kept)"
+
+
+def test_many_conditions_stand_in_five_columns_with_their_level_below_the_name(make_tables: MakeTables) -> None:
+    figure = FIGURES["risk-coverage"](make_tables(n_seeds=1, n_levels=2, noises=MANY, methods=("vbs",)))
+    place = figure.axes[0].get_subplotspec()
+    assert place is not None
+    assert place.get_gridspec().get_geometry() == (3, 4)
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["clean", "gaussian\nλ = 0.60"]
 
 
 def test_missing_curves_name_the_command_that_makes_them(make_tables: MakeTables) -> None:

@@ -24,6 +24,7 @@ MADE_BY: Mapping[str, tuple[str, str]] = {
     "metrics": (layout.METRICS, "vbs evaluate"),
     "reliability": (layout.RELIABILITY, "vbs evaluate"),
     "intervals": (layout.INTERVALS, "vbs evaluate"),
+    "shifts": (layout.SHIFTS, "vbs evaluate"),
     "coverage": (layout.COVERAGE, "vbs evaluate"),
     "proxy": (layout.PROXY, "vbs evaluate"),
     "examples": (layout.EXAMPLES, SWEEP),
@@ -106,7 +107,7 @@ def tables(job: Job, fields: Iterable[str]) -> Tables:
 def current_tables(job: Job) -> Tables:
     """Read all tables that are up to date; those of `vbs evaluate` must be among them."""
     missing = table_errors(job)
-    for field in ("metrics", "reliability", "intervals", "coverage", "proxy"):
+    for field in ("metrics", "reliability", "intervals", "shifts", "coverage", "proxy"):
         if field in missing:
             raise missing[field]
     return tables(job, [field for field in (*MADE_BY, TRAINING_CURVES) if field not in missing])

@@ -27,14 +27,20 @@ class Tables:
     intervals: noise, level, method, baseline ("" is none), metric, value, low, high
     proxy: noise, view, quantity, value, low, high
     coverage: seed, method, noise, level, coverage, risk
-    examples: noise, level, example, label, shape, values
+    examples: noise, family, level, example, label, shape, values
     bench: method, variant, memory_bytes, memory_ratio, latency_ms, latency_ratio, flops, flops_ratio, batch
     study_intervals: as intervals, of the study
+    shifts: suite, over, name, severity, statistic, method, baseline ("" is none), metric, value, low, high, conditions
 
     `distributions` holds whole predictions, a row per class, of a few examples at every level of the study. `rank`
     is where an example's entropy stands under the deep ensemble at the strongest level: 0.0 lowest, 0.5 median,
     1.0 highest. `examples` holds one input of the test split at a few levels of every noise: `shape` is (C, L) or
     (C, H, W), `values` the numbers in that order.
+
+    `shifts` sums up the noises of a suite ("" is all that was swept): `over` says what a row is about ("noise",
+    "family", "all" or "unseen", the families that no method was fitted on) and `name` which noise or family.
+    `severity` is k for the k-th level above zero of each noise and 0 for all of them, `statistic` "mean" or "worst",
+    and `conditions` how many pairs of noise and level it is taken over.
     """
 
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -48,12 +54,13 @@ class Tables:
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
     bench: pd.DataFrame = field(default_factory=pd.DataFrame)
     study_intervals: pd.DataFrame = field(default_factory=pd.DataFrame)
+    shifts: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def of_methods(self, methods: Sequence[str]) -> Tables:
         """Tables with the rows of these methods alone, in this order."""
 
         def kept(table: pd.DataFrame) -> pd.DataFrame:
-            if "method" not in table or "baseline" in table:
+            if "method" not in table:
                 return table
             return pd.concat([table[table["method"] == method] for method in methods])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from itertools import product
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -14,14 +15,18 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from vbs_cli.plots.style import FAINT, GRID, INK
 
 COLUMN, PAGE = 3.5, 7.2  # inches: one column and the full width of a two-column paper
-TEXT, SMALL = 7.5, 6.5  # points
+GAP = 0.04  # inches around each panel
+MOST_ABREAST = 6  # panels that the full width holds side by side
+TEXT, SMALL, TINY = 7.5, 6.5, 5.5  # points
 LETTERS_PER_INCH = 19  # of SMALL text in DejaVu Sans, with room to spare
 LONGEST_SOURCE = 240  # letters; a longer name is cut so that the figure keeps its place
 
 
-def sheet(size: tuple[float, float]) -> Figure:
-    """Empty figure of a size in inches."""
-    return Figure(figsize=size, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.04))
+def sheet(size: tuple[float, float], *, gap: float = GAP, margin: float = 0.0) -> Figure:
+    """Empty figure of a size in inches, with a gap around each panel and a margin around all, both in inches."""
+    width, height = (margin / each for each in size)
+    inside = (width, 0.0, 1 - 2 * width, 1 - height)
+    return Figure(figsize=size, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=gap, h_pad=gap, rect=inside))
 
 
 def panels(
@@ -35,6 +40,35 @@ def panels(
         for ax in row:
             plain(ax)
     return figure, axes
+
+
+def blocks(
+    count: int, n_rows: int, *, most: int, size: tuple[float, float] | None = None
+) -> tuple[Figure, list[list[Axes]]]:
+    """Empty figure for `count` things, each a column of `n_rows` panels, as axes[row][thing].
+
+    Columns beyond `most` go on in a further block below. A row shares its y axis over all blocks, a column its x axis.
+    """
+    n_blocks, n_columns = wrapped(count, most)
+    figure = sheet(size or (PAGE, 0.75 + n_blocks * (0.4 + 0.85 * n_rows)))
+    grid = figure.add_gridspec(n_blocks * n_rows, n_columns)
+    axes: list[list[Axes]] = [[] for _ in range(n_rows)]
+    for block in range(n_blocks):
+        things = range(count)[block * n_columns : (block + 1) * n_columns]
+        for row, thing in product(range(n_rows), things):
+            share_x, share_y = axes[0][thing] if row else None, axes[row][0] if thing else None
+            place = grid[block * n_rows + row, thing % n_columns]
+            ax = figure.add_subplot(place, sharex=share_x, sharey=share_y)
+            plain(ax)
+            ax.tick_params(labelleft=thing % n_columns == 0, labelbottom=row == n_rows - 1)
+            axes[row].append(ax)
+    return figure, axes
+
+
+def wrapped(count: int, most: int) -> tuple[int, int]:
+    """Rows and columns, at most `most`, of a grid that holds `count` things with few places left empty."""
+    n_rows = -(-count // most)
+    return n_rows, -(-count // n_rows)
 
 
 def plain(ax: Axes) -> None:
@@ -56,9 +90,21 @@ def name_axes(axes: Sequence[Sequence[Axes]], *, x: str, y: Sequence[str]) -> No
         row[0].set_ylabel(label, fontsize=TEXT, color=INK)
 
 
-def title(ax: Axes, text: str) -> None:
-    """Set a panel's title, taken literally: a `$` in it is a dollar."""
-    ax.set_title(text, fontsize=TEXT, color=INK, parse_math=False)
+def name_blocks(axes: Sequence[Sequence[Axes]], *, x: str, y: Sequence[str]) -> None:
+    """Name the axes of `blocks`: x under panels with nothing beneath, y left of each row of each block."""
+    place = axes[0][0].get_subplotspec()
+    assert place is not None
+    n_columns = place.get_gridspec().ncols
+    for ax in axes[-1][-n_columns:]:
+        ax.set_xlabel(x, fontsize=TEXT, color=INK)
+    for row, label in zip(axes, y, strict=True):
+        for ax in row[::n_columns]:
+            ax.set_ylabel(label, fontsize=TEXT, color=INK)
+
+
+def title(ax: Axes, text: str, *, pad: float | None = None) -> None:
+    """Set a panel's title, `pad` points above it, taken literally: a `$` in it is a dollar."""
+    ax.set_title(text, fontsize=TEXT, color=INK, parse_math=False, pad=pad)
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:

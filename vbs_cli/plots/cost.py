@@ -23,6 +23,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 BIG, SMALLER, SMALLEST = 7.5, 2.5, 3.5  # points: largest marker, how much smaller each marker on it is, and the least
 NEAR = 0.06  # of an axis: closer than this, one marker would hide another
 MARGIN = 1.35  # an axis begins at the smallest ratio over this, and ends at the largest times this
+MOST_NAMED = 6  # noises; more of them are counted
 WIDEST_IN_STEPS = 100.0  # up to this ratio of its ends an axis has ticks at 1, 2 and 5, beyond it at powers of ten
 
 
@@ -134,7 +135,8 @@ def ece_note(metrics: pd.DataFrame, noises: list[str]) -> str:
     """Note on what the ECE is a mean of."""
     n_seeds = count_seeds(metrics)
     seeds = "one seed" if n_seeds == 1 else f"{n_seeds} seeds"
-    return f"ECE: mean over {seeds}{f' and all levels of {join_names(noises)} noise' if noises else ', without noise'}"
+    named = f"{join_names(noises)} noise" if len(noises) <= MOST_NAMED else f"{len(noises)} noises"
+    return f"ECE: mean over {seeds}{f' and all levels of {named}' if noises else ', without noise'}"
 
 
 def bench_notes(points: pd.DataFrame) -> list[str]:

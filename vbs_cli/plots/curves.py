@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from vbs_cli.plots.base import in_order
-from vbs_cli.plots.canvas import footnote, legend_above, name_axes, page_width, panels, title
+from vbs_cli.plots.canvas import MOST_ABREAST, blocks, footnote, legend_above, name_blocks, page_width, title
 from vbs_cli.plots.style import LINE_WIDTH, MARKER_SIZE, Style, method_style
 from vbs_cli.registry import join_names
 from vbs_cli.summary import count_seeds
 
 LEVEL = "noise level λ"
+PLAIN_STEPS = (1, 2, 5, 10)  # between ticks, times a power of ten
+BELOW_ZERO = 0.04  # of the y axis is shown below zero, so that markers there stay whole
 FEW_LEVELS = 8  # up to this many levels every point of a line has its marker
 
 
@@ -83,10 +86,11 @@ def draw_methods(
         draw_band(ax, rows[rows["method"] == method], style, place=place, x=x, y=y)
 
 
-def same_curves(rows: pd.DataFrame, *, x: str = "level", y: str = "value") -> dict[str, str]:
-    """Methods whose values equal those of an earlier method everywhere: {follower: leader}."""
-    where = list(dict.fromkeys(["noise", "level", "seed", x]))
-    wide = rows.pivot_table(index=where, columns="method", values=y)
+def same_curves(
+    rows: pd.DataFrame, *, x: str = "level", y: str = "value", by: Sequence[str] = ("noise", "level", "seed")
+) -> dict[str, str]:
+    """Methods whose values equal those of an earlier method everywhere, at each `by` and `x`: {follower: leader}."""
+    wide = rows.pivot_table(index=list(dict.fromkeys([*by, x])), columns="method", values=y)
     followers: dict[str, str] = {}
     methods = in_order(rows["method"])
     for i, method in enumerate(methods):
@@ -110,10 +114,14 @@ def same_note(quantity: str, followers: Mapping[str, str]) -> list[str]:
 
 
 def level_grid(rows: pd.DataFrame, quantities: Mapping[str, str]) -> Figure:
-    """Figure with a row per quantity ({metric: axis name}), a column per noise and a line per method."""
+    """Figure with a row per quantity ({metric: axis name}), a column per noise and a line per method.
+
+    Many noises go on in further blocks of rows, on the same y axes.
+    """
     noises = in_order(rows["noise"])
     present = {metric: name for metric, name in quantities.items() if (rows["metric"] == metric).any()}
-    figure, axes = panels(len(present), len(noises), size=(page_width(len(noises)), 0.8 + 1.5 * len(present)))
+    roomy = (page_width(len(noises)), 0.8 + 1.5 * len(present)) if len(noises) <= MOST_ABREAST else None
+    figure, axes = blocks(len(noises), len(present), most=MOST_ABREAST, size=roomy)
     notes = [band_note(rows)]
     for metric, line in zip(present, axes, strict=True):
         of_metric = rows[rows["metric"] == metric]
@@ -124,10 +132,21 @@ def level_grid(rows: pd.DataFrame, quantities: Mapping[str, str]) -> Figure:
         start_at_zero(line[0])
     for ax, noise in zip(axes[0], noises, strict=True):
         title(ax, noise)
-    name_axes(axes, x=LEVEL, y=list(present.values()))
+    names = list(present.values())
+    if roomy is None:
+        few_ticks(axes)
+        names = [name.replace(" (", "\n(") for name in names]
+    name_blocks(axes, x=LEVEL, y=names)
     legend_above(figure, [method_style(method).handle() for method in in_order(rows["method"])])
     footnote(figure, rows, *notes)
     return figure
+
+
+def few_ticks(axes: Sequence[Sequence[Axes]]) -> None:
+    """Thin out the ticks of small panels."""
+    for ax in (ax for row in axes for ax in row):
+        ax.xaxis.set_major_locator(MaxNLocator(2, steps=PLAIN_STEPS))
+        ax.yaxis.set_major_locator(MaxNLocator(3, steps=PLAIN_STEPS))
 
 
 def start_at_zero(ax: Axes) -> None:
@@ -136,4 +155,4 @@ def start_at_zero(ax: Axes) -> None:
     ax.update_datalim([(0, 0)], updatex=False)
     ax.autoscale_view(scalex=False)
     top = ax.get_ylim()[1]
-    ax.set_ylim(-0.04 * top, top)
+    ax.set_ylim(-BELOW_ZERO * top, top)

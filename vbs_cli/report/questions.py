@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from vbs_cli.conditions import Condition, conditions
+import pandas as pd
+
+from vbs_cli.conditions import CLEAN, MEAN, Condition, conditions
+from vbs_cli.metrics.shifts import UNSEEN
 from vbs_cli.plots.base import Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines, cost_notes
@@ -16,18 +19,27 @@ from vbs_cli.summary import (
     DIFFERENCES,
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
+    SUITE_COLUMNS,
+    SUITE_DIFFERENCES,
     best_methods,
     difference_lines,
+    families_in,
+    family_lines,
     interval_lines,
     proxy_lines,
     study_lines,
+    suite_differences,
+    suite_lines,
+    suite_title,
+    suites_in,
+    with_means,
 )
 
 NAMES = {
     **{"method": "Method", "accuracy": "Accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", CHANCE: "by chance"},
     **{"entropy": "Entropy", "aurc": "AURC", "auroc_confidence": "AUROC, confidence"},
     **{"fpr95_confidence": "FPR at 95 %", "auroc_entropy": "AUROC, entropy", "auroc_sigma": "AUROC, sigma_bar"},
-    **{"kl_uniform": "KL to uniform", "level": "Level"},
+    **{"kl_uniform": "KL to uniform", "level": "Level", "worst nll": "Worst NLL", "worst ece": "Worst ECE"},
 }
 STUDIED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
 
@@ -69,11 +81,14 @@ class Question:
 
 def questions(tables: Tables) -> list[Question]:
     """Questions of a report in order, each with the tables that the run has for it."""
-    shown = conditions(tables.intervals) if len(tables.intervals) else []
-    clean = [each for each in shown if each.noise == "clean"]
-    noisy = [each for each in shown if each.noise != "clean"]
+    tables = replace(tables, intervals=with_means(tables.intervals, tables.shifts))
+    every = conditions(tables.intervals) if len(tables.intervals) else []
+    shown = [each for each in every if each.level != MEAN]
+    clean = [each for each in every if each.noise == CLEAN]
+    noisy = [each for each in every if each.noise != CLEAN]
     return [
         Question("Can the confidence be believed?", scores(tables, clean), ("reliability", "reliability-methods")),
+        Question("Does it hold under all shifts together?", suites(tables), ("families", "noises")),
         Question("And when the inputs get worse?", scores(tables, noisy), ("shift", "shift-scores")),
         Question("Does the spread tell when predictions are wrong?", spread(tables), ("sigma",)),
         Question("Which predictions can be kept?", detection(tables, shown), ("risk-coverage",)),
@@ -121,6 +136,46 @@ def score_rows(tables: Tables, condition: Condition, columns: Sequence[str]) -> 
         )
         for line in interval_lines(condition.of(tables.metrics), intervals, columns)
     ]
+
+
+def suites(tables: Tables) -> list[TableView]:
+    """Tables of mean and worst scores over the shifts of each suite, of differences, and of ECE by family."""
+    found = []
+    for suite in suites_in(tables.shifts):
+        found += suite_tables(tables.shifts, suite)
+    return found
+
+
+def suite_tables(shifts: pd.DataFrame, suite: str) -> list[TableView]:
+    """Tables of one suite; what was fitted under one family's noise is shown on the other families too."""
+    unseen = shifts[(shifts["suite"] == suite) & (shifts["over"] == UNSEEN)]["name"].unique()
+    groups = [("all", "", suite_title(shifts, suite))]
+    groups += [(UNSEEN, str(name), f"without the family {name}, under which settings were chosen") for name in unseen]
+    own = [
+        Group(title, list(plain_rows(suite_lines(shifts, suite, over, name), method_label)))
+        for over, name, title in groups
+    ]
+    views = [TableView("Mean and worst scores over shifts", headings(SUITE_COLUMNS), own, note=SUITE_NOTE)]
+    if BASELINE in set(shifts["method"]):
+        apart = [
+            Group(title, list(plain_rows(suite_differences(shifts, suite, BASELINE, over, name), method_label)))
+            for over, name, title in groups
+        ]
+        columns = headings(("method", *SUITE_DIFFERENCES))
+        note = "Paired, with its 95 % interval; * where that excludes zero. Below zero is better."
+        views.append(TableView(f"Difference from the {BASELINE} prediction over shifts", columns, apart, note=note))
+    families = families_in(shifts, suite)
+    if len(families) > 1:
+        rows = list(plain_rows(family_lines(shifts, suite), method_label))
+        views.append(TableView("Mean ECE by family of noises", ["Method", *families], [Group("", rows)]))
+    return views
+
+
+SUITE_NOTE = (
+    "± half the 95 % interval over examples and seeds, which are the same under every shift. Means are over noises of "
+    "the mean over the levels of each, so that every noise weighs the same; the worst is the worst single noise and "
+    "level."
+)
 
 
 def detection(tables: Tables, shown: Sequence[Condition]) -> list[TableView]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from vbs_cli.conditions import Condition, conditions
+from vbs_cli.conditions import CLEAN, MEAN, Condition, conditions
 from vbs_cli.metrics import Interval
 from vbs_cli.plots.style import method_style
 from vbs_cli.registry import join_names
@@ -67,8 +67,14 @@ class Change:
 
 
 def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
-    """Compare variance-based smoothing with the conventional prediction, by paired 95 % intervals."""
-    pairs = [pair for each in conditions(intervals) if (pair := find_change(intervals, each, "ece"))]
+    """Compare variance-based smoothing with the conventional prediction, by paired 95 % intervals.
+
+    Under a noise that is the mean over its levels where the table has it, else the level that summaries show.
+    """
+    shown = conditions(intervals)
+    averaged = {each.noise for each in shown if each.level == MEAN}
+    judged = [each for each in shown if each.level == MEAN or each.noise not in averaged]
+    pairs = [pair for each in judged if (pair := find_change(intervals, each, "ece"))]
     if not pairs:
         return Verdict(f"No verdict: the run does not compare {VBS} with the conventional prediction.", ())
     findings = [finding(metrics, intervals, pair) for pair in pairs]
@@ -99,9 +105,13 @@ def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Change) -> Con
 
 
 def place(condition: Condition) -> str:
-    """Condition in words: `on clean data`, `under gaussian noise at 0.50`."""
-    clean = condition.noise == "clean"
-    return "on clean data" if clean else f"under {condition.noise} noise at {condition.level:.2f}"
+    """Condition in words: `on clean data`, `under gaussian noise at 0.50`, `on phone`."""
+    if condition.noise == CLEAN:
+        return "on clean data"
+    if condition.second_set:
+        return f"on {condition.name}"
+    level = "on average over its levels" if condition.level == MEAN else f"at {condition.level:.2f}"
+    return f"under {condition.noise} noise {level}"
 
 
 def ece_sentence(pair: Change) -> str:

@@ -24,13 +24,23 @@ from vbs_cli.summary import (
     DIFFERENCES,
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
+    SUITE_COLUMNS,
+    SUITE_DIFFERENCES,
     SWEEP_COLUMNS,
     difference_lines,
+    families_in,
+    family_lines,
     interval_lines,
     markdown,
+    markdown_table,
     proxy_lines,
     study_lines,
+    suite_differences,
+    suite_lines,
+    suite_title,
+    suites_in,
     sweep_lines,
+    with_means,
 )
 
 __all__ = ["compare", "gathered", "publish", "report"]
@@ -54,9 +64,10 @@ def publish(job: Job, folder: Path) -> list[str]:
     """Copy figures, tables and results in Markdown into a folder, for a page about the run; return the file names."""
     job = with_plan(job)
     figures = [name for figure in FIGURES if job.run.store.has(name := layout.figure(figure, "png"))]
-    tables = (layout.METRICS, layout.INTERVALS, layout.RELIABILITY, layout.COVERAGE, layout.PROXY)
+    tables = (layout.METRICS, layout.INTERVALS, layout.SHIFTS, layout.RELIABILITY, layout.COVERAGE, layout.PROXY)
     copied = {Path(name).name: job.run.store.read(name) for name in (*figures, *tables)}
-    metrics, intervals = current_tables(job).metrics, job.run.intervals
+    metrics, shifts = current_tables(job).metrics, job.run.shifts
+    intervals = with_means(job.run.intervals, shifts)
     origin = f"data: {job.data.name}, {job.data.source}"
     drawn = f"a paired bootstrap over {job.data.counts['test']:,} examples and {len(job.seeds)} seeds; {origin}."
     shown = [(each.name, each.of(metrics), each.of(intervals)) for each in conditions(intervals)]
@@ -69,6 +80,8 @@ def publish(job: Job, folder: Path) -> list[str]:
         copied["differences.md"] = markdown(["condition", "method", *DIFFERENCES], differences, note).encode()
     if (metrics["noise"] != layout.CLEAN).any():
         copied |= published_sweep(job, metrics, f"{len(job.seeds)} seeds; {origin}")
+    for suite in suites_in(shifts):
+        copied |= published_suite(shifts, suite, f"{len(job.seeds)} seeds; {origin}")
     if job.run.store.has(layout.STUDY_INTERVALS):
         copied |= published_study(job, origin)
     if layout.BENCH in job.run.store.entries:
@@ -92,6 +105,23 @@ def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, b
         "sweep.md": markdown(SWEEP_COLUMNS, sweep_lines(metrics), f"Means over {origin}.").encode(),
         "spread.md": markdown(PROXY_COLUMNS, proxy_lines(job.run.proxy), f"{about}; {origin}.").encode(),
     }
+
+
+def published_suite(shifts: pd.DataFrame, suite: str, origin: str) -> dict[str, bytes]:
+    """Markdown file with the scores of all methods over the shifts of a suite."""
+    tables = [(SUITE_COLUMNS, suite_lines(shifts, suite))]
+    if BASELINE in set(shifts["method"]):
+        columns = [f"Δ vs {BASELINE}", *SUITE_DIFFERENCES]
+        tables.append((tuple(columns), suite_differences(shifts, suite, BASELINE)))
+    families = families_in(shifts, suite)
+    if len(families) > 1:
+        tables.append((("mean ece by family", *families), family_lines(shifts, suite)))
+    text = "\n\n".join(markdown_table(columns, lines) for columns, lines in tables)
+    note = (
+        "Means over noises of the mean over the levels of each, and the worst single noise and level; ± half the 95 % "
+        f"interval over examples and seeds, * where that of a paired difference excludes zero; {origin}."
+    )
+    return {f"suite-{suite or 'all'}.md": f"{suite_title(shifts, suite)}\n\n{text}\n\n{note}\n".encode()}
 
 
 def published_study(job: Job, origin: str) -> dict[str, bytes]:
