@@ -521,8 +521,14 @@ def test_every_known_pair_is_found_by_its_name_and_by_its_two_words():
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_datasets_bring_protocols_that_name_registered_things_only(name):
+def test_datasets_bring_protocols_that_name_registered_things_only_or_are_for_tests(name):
     dataset = DATASETS[name]
+    assert dataset.command.startswith("vbs download")
+    if dataset.tests:
+        with pytest.raises(InvalidInput, match=f"test set for runs of {dataset.tests}.*vbs train --dataset"):
+            protocol(name, "quick")
+        assert dataset.inputs == DATASETS[dataset.tests].inputs
+        return
     assert set(dataset.protocols) == {"quick", "paper"}
     for profile, s in dataset.protocols.items():
         assert (s.dataset, s.profile) == (name, profile)
@@ -532,7 +538,6 @@ def test_datasets_bring_protocols_that_name_registered_things_only(name):
         check_options(s.options)
         shape, classes = dataset.inputs
         assert patch_grid(build_model(s.model, shape=shape, classes=classes, width=8), shape).numel() > 1
-    assert dataset.command.startswith("vbs download")
 
 
 @pytest.mark.parametrize("name", list(METRICS))

@@ -1,5 +1,7 @@
 """The bench of noises: its rivals make the same images."""
 
+import math
+
 import pytest
 import torch
 
@@ -21,6 +23,14 @@ def test_each_duel_tells_its_size_and_rival(duels):
         "elastic noise": "torchvision, by image",
         "gaussian noise, a further level": "drawn anew",
         "speckle noise, a further level": "drawn anew",
+        "gaussian-blur": "scipy, by image",
+        "defocus-blur": "scipy, by image",
+        "jpeg": "Pillow, by image",
+        "pixelate": "Pillow, by image",
+        "brightness": "scikit-image, by image",
+        "saturate": "scikit-image, by image",
+        "shot": "numpy, by image",
+        "contrast": "numpy, by image",
     }
 
 
@@ -31,12 +41,28 @@ def test_each_duel_tells_its_size_and_rival(duels):
         ("elastic noise", 1e-5),  # of a single precision that rounds differently at a tie
         ("gaussian noise, a further level", 0.0),
         ("speckle noise, a further level", 0.0),
+        ("gaussian-blur", 1e-6),
+        ("defocus-blur", 1e-6),
+        ("jpeg", 8 / 255),  # of a library that rounds differently; libjpeg-turbo does not
+        ("pixelate", 1.01 / 255),  # Pillow rounds twice
+        ("brightness", 1e-6),
+        ("saturate", 1e-6),
+        ("contrast", 1e-6),
     ],
 )
 def test_rivals_make_the_same_images(duels, kernel, most):
     duel = duels[kernel]
     for _ in range(2):  # with the draws made, then with the draws kept
         assert duel.max_diff(duel.ours(), duel.theirs()) <= most
+
+
+def test_both_kinds_of_shot_noise_are_as_strong(duels):
+    shot = duels["shot"]
+    ours, theirs = shot.ours(), shot.theirs()
+    assert math.isnan(shot.max_diff(ours, theirs))
+    clean = torch.rand((COUNT, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+    spread = [(noisy - clean).square().mean().item() for noisy in (ours, theirs)]
+    assert spread[0] == pytest.approx(spread[1], rel=0.02)
 
 
 def test_the_share_apart_counts_pixels_and_not_channels():
