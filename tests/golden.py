@@ -22,16 +22,17 @@ from torch import Tensor
 
 from tests.fixtures.tables import tables
 from vbs_cli import Logits
-from vbs_cli.artifacts import examples, passes, proxy, training
+from vbs_cli.artifacts import examples, passes, proxy, shifts, training
 from vbs_cli.artifacts import tables as score_tables
 from vbs_cli.data import NOISES, Split, noises_for
 from vbs_cli.errors import InvalidInput
 from vbs_cli.logits import SPREADS, activations_name
 from vbs_cli.methods import METHODS
-from vbs_cli.metrics import METRICS, bootstrap, risk_coverage, scored
+from vbs_cli.metrics import METRICS, SCORES, bootstrap, risk_coverage, scored
 from vbs_cli.metrics.proxy import Course
 from vbs_cli.metrics.proxy import proxy as spread_and_errors
 from vbs_cli.metrics.reliability import bins_of
+from vbs_cli.metrics.shifts import ranked, shift_groups
 from vbs_cli.models import MODELS, build_model
 from vbs_cli.networks import NETWORKS
 from vbs_cli.networks.training import Schedule, initialised, train
@@ -190,6 +191,20 @@ def the_tables() -> Numbers:
     ]
 
 
+def the_shifts() -> Numbers:
+    """Mean and worst scores of two methods over two noises at two levels each, by noise, family and severity."""
+    swept = ranked({"gaussian": [0.1, 0.2], "clipping": [0.5, 1.0]}, {"gaussian": "noise", "clipping": "level"})
+    columns = {
+        shift: torch.rand(2, len(SCORES), 51, generator=rng(place), dtype=torch.float64)
+        for place, shift in enumerate(swept)
+    }
+    rows = [shifts.group_table(group, columns, ["a", "b"]) for group in shift_groups(swept, seen="noise")]
+    return [
+        *map(float, (len(rows), sum(map(len, rows)))),
+        *(number for table in rows for number in table.select_dtypes("number").sum()),
+    ]
+
+
 def the_proxy() -> Numbers:
     sigma, wrong = torch.rand(3, 50, generator=rng()), (torch.rand(3, 50, generator=rng(1)) < 0.4).float()
     confidence, right = torch.rand(3, 50, generator=rng(2)), torch.rand(3, 50, generator=rng(3))
@@ -233,7 +248,8 @@ def every() -> list[Golden]:
         Golden("forward pass", passes.REVISION, forward_pass),
         Golden("tables", score_tables.REVISION, the_tables),
         Golden("proxy", proxy.REVISION, the_proxy),
-        Golden("examples", examples.REVISION, lambda: [*examples.LEVELS, examples.EXAMPLE]),
+        Golden("examples", examples.REVISION, lambda: [examples.MOST_LEVELS, examples.EXAMPLE]),
+        Golden("shifts", shifts.REVISION, the_shifts),
     ]
 
 

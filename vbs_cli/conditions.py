@@ -62,7 +62,8 @@ def conditions(table: pd.DataFrame) -> list[Condition]:
 
         def distance(level: float, noise: str = str(noise)) -> float:
             measured = accuracy.get((noise, level))
-            return abs(level - FALLBACK) if measured is None else abs(measured - half)
+            # Rounded, so that a sum in another order does not decide between levels of the same accuracy.
+            return round(abs(level - FALLBACK) if measured is None else abs(measured - half), 9)
 
         shown = [min(above, key=distance), *([MEAN] if MEAN in levels and len(above) > 1 else [])]
         found += [Condition(str(noise), level) for level in shown]

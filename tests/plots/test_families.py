@@ -74,6 +74,13 @@ def test_without_a_suite_all_that_was_swept_is_shown(make_tables: MakeTables) ->
     assert "all noises that were swept" in footer(FIGURES["families"](make_tables(noises=NOISES)))
 
 
+def drawn(shifts: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows of the means that are drawn, families by severity."""
+    return shifts.query(
+        "metric == @metric and over == 'family' and severity > 0 and statistic == 'mean' and baseline == ''"
+    )
+
+
 def test_a_method_far_above_the_others_is_cut_off_with_a_note(make_tables: MakeTables) -> None:
     tables = make_tables(noises=NOISES, methods=("conventional", "temperature", "vbs", "isotonic"))
     rows = tables.shifts.copy()
@@ -81,7 +88,7 @@ def test_a_method_far_above_the_others_is_cut_off_with_a_note(make_tables: MakeT
     rows.loc[far, ["value", "low", "high"]] = 180.0
     figure = FIGURES["families"](replace(tables, shifts=rows))
     nll = figure.axes[3]
-    others = rows[(rows["metric"] == "nll") & ~far & (rows["over"] == "family") & (rows["severity"] > 0)]
+    others = drawn(rows[~far], "nll")
     bottom, top = nll.get_ylim()
     assert others["high"].max() <= top <= 1.2 * others["high"].max()
     assert bottom > -0.1 * top
@@ -94,8 +101,7 @@ def test_methods_that_are_all_bad_are_all_shown(make_tables: MakeTables) -> None
     rows = tables.shifts.copy()
     rows.loc[rows["metric"] == "nll", ["value", "low", "high"]] *= 100
     figure = FIGURES["families"](replace(tables, shifts=rows))
-    shown = rows[(rows["metric"] == "nll") & (rows["over"] == "family") & (rows["severity"] > 0)]
-    assert figure.axes[3].get_ylim()[1] >= shown["value"].max()
+    assert figure.axes[3].get_ylim()[1] >= drawn(rows, "nll")["value"].max()
     assert "beyond" not in footer(figure)
 
 

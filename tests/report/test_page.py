@@ -76,9 +76,10 @@ def test_the_verdict_comes_first_then_a_table_and_figures_per_question(data: Rep
     places = [
         text.index(words)
         for words in (
-            "lowers ECE under gaussian noise at 0.50",
+            "lowers ECE under gaussian noise on average over its levels",
             "Can the confidence be believed?",
             "Reliability of all methods",
+            "Does it hold under all shifts together?",
             "And when the inputs get worse?",
             "Which predictions can be kept?",
             "What does it cost?",

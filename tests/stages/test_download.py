@@ -105,7 +105,7 @@ def test_what_a_killed_process_left_is_neither_read_nor_kept(tmp_path):
 def test_the_list_tells_what_there_is_and_what_is_prepared(tmp_path, files):
     download(tmp_path / "data", "radio", Request(origin=files))
     rows = {row["dataset"]: row for row in list_datasets(tmp_path / "data")}
-    assert set(rows) == {"radio", "librispeech", "cifar10", "folder"}
+    assert set(rows) == {"radio", "librispeech", "cifar10", "cifar10-c", "folder"}
     assert rows["radio"]["prepared"] == "captures, files"
     assert rows["radio"]["bytes"] > 0
     assert rows["cifar10"]["prepared"] is None
