@@ -294,7 +294,11 @@ def test_score_has_the_keys_of_the_contract():
     assert set(score(test.logits.softmax(1), test.labels)) == expected
 
 
-SHAPES_OF_NOISES = ((1, 640), (2, 640), (4, 640), (3, 32, 24), (1, 24, 32))
+SUITED = [
+    pytest.param(name, shape, id=f"{name}-{shape}")
+    for shape in ((1, 640), (2, 640), (4, 640), (3, 32, 24), (1, 24, 32))
+    for name in noises_for(shape)
+]
 
 
 def natural(shape, count=16):
@@ -315,11 +319,8 @@ def natural(shape, count=16):
     return 0.9 * waves * (0.2 + 0.8 * (time / shape[1] * math.pi).sin())
 
 
-@pytest.mark.parametrize("shape", SHAPES_OF_NOISES, ids=str)
-@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize(("name", "shape"), SUITED)
 def test_noises_change_inputs_more_and_more_and_keep_what_they_must(name, shape):
-    if name not in noises_for(shape):
-        pytest.skip("is for other inputs")
     noise, x = NOISES[name], natural(shape)
     before = x.clone()
     draw = noise.draw(x.shape, torch.Generator().manual_seed(0))
@@ -341,12 +342,9 @@ def test_noises_change_inputs_more_and_more_and_keep_what_they_must(name, shape)
     assert float((noise.apply(x, draw, 1e-6) - x).flatten(1).norm(dim=1).mean()) <= distances[0]
 
 
-@pytest.mark.parametrize("shape", SHAPES_OF_NOISES, ids=str)
-@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize(("name", "shape"), [each for each in SUITED if NOISES[each.values[0]].family != "mixture"])
 def test_noises_distort_each_example_by_itself(name, shape):
     noise, x = NOISES[name], natural(shape, count=6)
-    if name not in noises_for(shape) or noise.family == "mixture":
-        pytest.skip("is for other inputs, or mixes examples")
     draw = noise.draw(x.shape, torch.Generator().manual_seed(0))
     together = noise.apply(x, draw, 0.6)
     for i in range(len(x)):
@@ -354,10 +352,10 @@ def test_noises_distort_each_example_by_itself(name, shape):
         torch.testing.assert_close(alone, together[i : i + 1], rtol=1e-4, atol=1e-5)
 
 
-def test_every_noise_of_a_suite_suits_its_inputs_and_has_its_levels():
+def test_every_noise_of_a_suite_suits_some_of_its_inputs_and_has_its_levels():
     for _, suite in SUITES.items():
         for name, levels in suite.levels.items():
-            assert set(suite.kinds) <= set(NOISES[name].kinds)
+            assert set(suite.kinds) & set(NOISES[name].kinds)
             assert levels[0] > 0
             assert all(earlier < later for earlier, later in itertools.pairwise(levels))
             assert levels[-1] <= NOISES[name].most

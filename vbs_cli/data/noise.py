@@ -47,7 +47,10 @@ class Noise:
 
 @dataclass(frozen=True)
 class Suite:
-    """Noises that belong together, each with its levels at the severities 1, 2, ..."""
+    """Noises that belong together, each with its levels at the severities 1, 2, ...
+
+    Inputs of a kind that some of the noises do not suit take the others.
+    """
 
     summary: str
     kinds: Sequence[str]
@@ -142,9 +145,19 @@ def families_for(shape: Sequence[int]) -> list[str]:
     return list(dict.fromkeys(NOISES[name].family for name in noises_for(shape)))
 
 
-def suites_for(shape: Sequence[int]) -> list[str]:
-    """Names of the suites for inputs of this shape."""
-    return [name for name, suite in SUITES.items() if kind_of(shape) in suite.kinds]
+def suites_for(shape: Sequence[int]) -> dict[str, dict[str, Sequence[float]]]:
+    """Suites for inputs of this shape by name: the levels of each of their noises that suits them.
+
+    Of logits without inputs, whose shape is (), nothing is known, so all suites are whole.
+    """
+    if not shape:
+        return {name: dict(suite.levels) for name, suite in SUITES.items()}
+    kind = kind_of(shape)
+    return {
+        name: {noise: levels for noise, levels in suite.levels.items() if kind in NOISES[noise].kinds}
+        for name, suite in SUITES.items()
+        if kind in suite.kinds
+    }
 
 
 def check_suits(noise: str, shape: Sequence[int]) -> None:

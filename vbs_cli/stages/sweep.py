@@ -77,9 +77,10 @@ def suite_levels(job: Job, name: str) -> Levels:
     if name not in SUITES:
         raise unknown("suite", name, SUITES)
     if name not in fitting:
-        hint = f"{job.data.name} takes {join_names(fitting)}" if fitting else "--noise all sweeps the noises that fit"
+        known = list(fitting)
+        hint = f"{job.data.name} takes {join_names(known)}" if known else "--noise all sweeps the noises that fit"
         raise InvalidInput(f"{name} is a suite for {join_kinds(SUITES[name].kinds)}", hint=hint)
-    return SUITES[name].levels
+    return fitting[name]
 
 
 def list_noises() -> list[dict[str, str]]:
