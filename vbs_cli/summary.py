@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from vbs_cli.conditions import MEAN, some_levels
 from vbs_cli.metrics import METRICS, NEITHER, Interval
+from vbs_cli.metrics.shifts import ALL, FAMILY, NOISE
+from vbs_cli.metrics.shifts import MEAN as MEAN_OF
+from vbs_cli.metrics.shifts import WORST as WORST_OF
 
 CHANCE = "by chance"  # what a calibrated predictor would score: a yardstick, not a measurement
 INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", CHANCE, "entropy")
@@ -87,10 +90,7 @@ def format_difference(row: pd.Series[float]) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 
-SUITE_SCORES = ("accuracy", "nll", "brier", "ece")
-WORST_SCORES = ("nll", "ece")
-SUITE_COLUMNS = ("method", *SUITE_SCORES, *(f"worst {score}" for score in WORST_SCORES))
-SUITE_DIFFERENCES = (*DIFFERENCES, *(f"worst {score}" for score in WORST_SCORES))
+SUITE_COLUMNS = ("method", "accuracy", *DIFFERENCES, *(f"worst {score}" for score in DIFFERENCES))
 
 
 def with_means(intervals: pd.DataFrame, shifts: pd.DataFrame) -> pd.DataFrame:
@@ -110,65 +110,98 @@ def suites_in(shifts: pd.DataFrame) -> list[str]:
     return named or ([""] if noises > 1 else [])
 
 
+def suite_size(shifts: pd.DataFrame, suite: str) -> tuple[int, int]:
+    """Number of shifts and of noises that a suite sums up."""
+    of_suite = shifts[shifts["suite"] == suite]
+    count = int(of_suite[of_suite["over"] == ALL]["conditions"].max())
+    return count, of_suite[of_suite["over"] == NOISE]["name"].nunique()
+
+
 def suite_title(shifts: pd.DataFrame, suite: str) -> str:
     """Title of a summary over shifts: `cifar10-c: 70 shifts of 14 noises`."""
-    of_suite = shifts[shifts["suite"] == suite]
-    count = int(of_suite[of_suite["over"] == "all"]["conditions"].max())
-    noises = of_suite[of_suite["over"] == "noise"]["name"].nunique()
+    count, noises = suite_size(shifts, suite)
     return f"{suite or 'all that was swept'}: {count} shifts of {noises} noises"
 
 
-def summed(shifts: pd.DataFrame, suite: str, *, baseline: str = "") -> dict[tuple[str, str, str, str, str], Any]:
-    """Rows of a summary over all severities, keyed by what it is over, its name, statistic, method and metric."""
-    rows = shifts[(shifts["suite"] == suite) & (shifts["severity"] == 0) & (shifts["baseline"] == baseline)]
-    keys = ["over", "name", "statistic", "method", "metric"]
-    return {tuple(map(str, row[keys])): row for _, row in rows.iterrows()}  # type: ignore[misc]
+def suite_tables(shifts: pd.DataFrame, suite: str, baseline: str) -> list[tuple[list[str], list[list[str]]]]:
+    """Columns and lines of all tables on a suite: scores, differences from a baseline, ECE by family and severity."""
+    tables = [(list(SUITE_COLUMNS), suite_lines(shifts, suite))]
+    for statistic in (MEAN_OF, WORST_OF):
+        if differences := suite_differences(shifts, suite, baseline, statistic):
+            columns = [f"Δ vs {baseline}", *(f"{statistic} {score}" for score in DIFFERENCES)]
+            tables.append((columns, differences))
+    if len(families := families_in(shifts, suite)) > 1:
+        tables.append((["mean ece by family", *families], family_lines(shifts, suite)))
+    if len(severities := severities_in(shifts, suite)) > 1:
+        tables.append((["mean ece by severity", *map(str, severities)], severity_lines(shifts, suite)))
+    return tables
 
 
-def suite_lines(shifts: pd.DataFrame, suite: str, over: str = "all", name: str = "") -> list[list[str]]:
+def suite_lines(shifts: pd.DataFrame, suite: str, over: str = ALL, name: str = "") -> list[list[str]]:
     """Lines of SUITE_COLUMNS, one per method: mean and worst scores over shifts ± half their 95 % interval."""
-    found = summed(shifts, suite)
-
-    def cell(statistic: str, method: str, metric: str) -> str:
-        row = found[over, name, statistic, method, metric]
-        return plus_minus(row["value"], (row["high"] - row["low"]) / 2)
-
+    means, worst = (summed(shifts, suite, over, name, statistic) for statistic in (MEAN_OF, WORST_OF))
     return [
         [
             method,
-            *(cell("mean", method, score) for score in SUITE_SCORES),
-            *(cell("worst", method, score) for score in WORST_SCORES),
+            *(format_half(means[method, score]) for score in ("accuracy", *DIFFERENCES)),
+            *(format_half(worst[method, score]) for score in DIFFERENCES),
         ]
         for method in methods_of(shifts, suite)
     ]
 
 
 def suite_differences(
-    shifts: pd.DataFrame, suite: str, baseline: str, over: str = "all", name: str = ""
+    shifts: pd.DataFrame, suite: str, baseline: str, statistic: str, over: str = ALL, name: str = ""
 ) -> list[list[str]]:
-    """Lines with each method's differences from the baseline over shifts, in SUITE_DIFFERENCES."""
-    found = summed(shifts, suite, baseline=baseline)
-    kinds = [*(("mean", score) for score in DIFFERENCES), *(("worst", score) for score in WORST_SCORES)]
-    return [
-        [method, *(format_difference(found[over, name, kind, method, score]) for kind, score in kinds)]
-        for method in methods_of(shifts, suite)
-        if method != baseline
-    ]
+    """Lines with each method's differences from the baseline over shifts, in DIFFERENCES, of mean or worst scores."""
+    found = summed(shifts, suite, over, name, statistic, baseline=baseline)
+    others = [method for method in methods_of(shifts, suite) if (method, DIFFERENCES[0]) in found]
+    return [[method, *(format_difference(found[method, score]) for score in DIFFERENCES)] for method in others]
 
 
 def families_in(shifts: pd.DataFrame, suite: str) -> list[str]:
     """Families of the noises of a suite."""
-    return [str(name) for name in shifts[(shifts["suite"] == suite) & (shifts["over"] == "family")]["name"].unique()]
+    return [str(name) for name in shifts[(shifts["suite"] == suite) & (shifts["over"] == FAMILY)]["name"].unique()]
+
+
+def severities_in(shifts: pd.DataFrame, suite: str) -> list[int]:
+    """Severities over which all noises of a suite are summed up, if they have equally many levels."""
+    rows = shifts[(shifts["suite"] == suite) & (shifts["over"] == ALL)]
+    return sorted(int(severity) for severity in rows["severity"].unique() if severity)
 
 
 def family_lines(shifts: pd.DataFrame, suite: str, metric: str = "ece") -> list[list[str]]:
     """Lines with a method and its mean score in each of the families, ± half its 95 % interval."""
-    found, families = summed(shifts, suite), families_in(shifts, suite)
-    rows = [
-        [found["family", family, "mean", method, metric] for family in families] for method in methods_of(shifts, suite)
-    ]
-    cells = [[plus_minus(row["value"], (row["high"] - row["low"]) / 2) for row in some] for some in rows]
-    return [[method, *line] for method, line in zip(methods_of(shifts, suite), cells, strict=True)]
+    found = [summed(shifts, suite, FAMILY, family, MEAN_OF) for family in families_in(shifts, suite)]
+    return score_by_column(methods_of(shifts, suite), found, metric)
+
+
+def severity_lines(shifts: pd.DataFrame, suite: str, metric: str = "ece") -> list[list[str]]:
+    """Lines with a method and its mean score at each of the severities, ± half its 95 % interval."""
+    found = [summed(shifts, suite, ALL, "", MEAN_OF, severity=severity) for severity in severities_in(shifts, suite)]
+    return score_by_column(methods_of(shifts, suite), found, metric)
+
+
+def summed(
+    shifts: pd.DataFrame, suite: str, over: str, name: str, statistic: str, *, severity: int = 0, baseline: str = ""
+) -> dict[tuple[str, str], Any]:
+    """Rows of one group of shifts, keyed by method and metric."""
+    columns = ["suite", "over", "name", "statistic", "severity", "baseline"]
+    wanted = pd.Series([suite, over, name, statistic, severity, baseline], columns)
+    rows = shifts[(shifts[columns] == wanted).all(axis=1)]
+    return {(str(row["method"]), str(row["metric"])): row for _, row in rows.iterrows()}
+
+
+def score_by_column(
+    methods: Sequence[str], columns: Sequence[Mapping[tuple[str, str], Any]], metric: str
+) -> list[list[str]]:
+    """Lines with a method and its score in each of the columns, ± half its 95 % interval."""
+    return [[method, *(format_half(column[method, metric]) for column in columns)] for method in methods]
+
+
+def format_half(row: pd.Series[float]) -> str:
+    """Score ± half its 95 % interval."""
+    return plus_minus(row["value"], (row["high"] - row["low"]) / 2)
 
 
 def methods_of(shifts: pd.DataFrame, suite: str) -> list[str]:

@@ -142,3 +142,45 @@ def test_without_both_methods_there_is_no_verdict(make_tables: MakeTables) -> No
     found = verdict(tables.metrics, tables.intervals)
     assert found.lead.startswith("No verdict")
     assert not found.findings
+
+
+SIX = ("gaussian", "speckle", "fog", "contrast", "jpeg", "elastic")
+
+
+def test_many_noises_are_judged_together_and_apart_only_where_smoothing_makes_a_difference(
+    make_tables: MakeTables,
+) -> None:
+    tables = make_tables(noises=SIX)
+    untold = tables.shifts["name"].isin(["fog", "jpeg"]) & (tables.shifts["over"] == "noise")
+    shifts = tables.shifts.copy()
+    shifts.loc[untold, ["low", "high"]] = [-1.0, 1.0]
+    found = verdict(tables.metrics, tables.intervals, shifts)
+    own = shifts.query("over == 'all' and severity == 0 and metric == 'ece' and baseline == ''")
+    values = own.set_index(["statistic", "method"])["value"]
+    assert (
+        f"over 30 shifts of 6 noises from {values['mean', 'conventional']:.3f} to {values['mean', 'vbs']:.3f}"
+        in found.lead
+    )
+    assert not any(f"under {noise} noise on average" in found.lead for noise in SIX)
+    texts = [each.text for each in found.findings]
+    assert texts[0].startswith("On clean data")
+    assert texts[1].startswith("Over 30 shifts of 6 noises variance-based smoothing lowers ECE")
+    at_worst = f"from {values['worst', 'conventional']:.3f} to {values['worst', 'vbs']:.3f}"
+    assert f"At worst ECE goes {at_worst}" in found.findings[1].details
+    assert [text.split(" noise ")[0] for text in texts[2:-1]] == [
+        f"Under {noise}" for noise in ("gaussian", "speckle", "contrast", "elastic")
+    ]
+    assert texts[-1] == "Under fog and jpeg noise no difference in ECE can be told, on average over the levels."
+
+
+def test_a_suite_is_named_where_the_verdict_is_on_it(make_tables: MakeTables) -> None:
+    tables = make_tables(noises=SIX)
+    shifts = pd.concat([tables.shifts, tables.shifts.assign(suite="weather")])
+    assert "over 30 shifts of 6 noises (suite weather)" in verdict(tables.metrics, tables.intervals, shifts).lead
+
+
+def test_few_noises_are_judged_one_by_one_on_average_over_their_levels(make_tables: MakeTables) -> None:
+    tables = make_tables()
+    lead = verdict(tables.metrics, tables.intervals, tables.shifts).lead
+    assert "under gaussian noise on average over its levels" in lead
+    assert "shifts" not in lead

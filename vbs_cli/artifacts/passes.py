@@ -32,6 +32,7 @@ REVISION = 1  # of the walk and the records; raised when passes give other numbe
 CLEAN_SPLITS = ("val", "test")
 SPREAD_SETTINGS = ("kernel", "extras")  # settings that can be changed without the network if the parts were kept
 FLOAT = 4  # bytes
+FEW_NAMES = 3  # of noises that are walked together; more of them are counted
 LEVEL_SEPARATOR = "@"  # in the word of a pass, between a noise and its level
 VALIDATION_PREFIX = "val:"  # in the word of a pass, before a noise on the validation data
 VIEW_SEPARATOR = "/"  # in the word of a pass, after the name of a view
@@ -194,11 +195,18 @@ def run_passes(job: Job, artifacts: Sequence[Artifact], label: str) -> None:
     kept = KeptDraws()
     with job.progress.task(f"{label}, logits", sum(cost(job, p) for p in recipes)) as task:
         for group in group_by_walk(job, list(recipes)):
-            task.note(", ".join(p.title for p in group))
+            task.note(describe_walk(group))
             split = splits[source_of(job, group[0])]
             for p, record in zip(group, run_walk(job, model, split, group, kept, task), strict=True):
                 job.run.store.write(p.name, formats.logits_bytes(record), recipes[p])
         task.note(f"{len(recipes)} forward pass{'es' if len(recipes) > 1 else ''}")
+
+
+def describe_walk(group: Sequence[Pass]) -> str:
+    """Noises and level of passes that share a walk over the data; many noises are only counted."""
+    if len(group) <= FEW_NAMES:
+        return ", ".join(p.title for p in group)
+    return f"{len(group)} noises at {group[0].level:.2f}"
 
 
 def group_by_walk(job: Job, passes: Sequence[Pass]) -> list[list[Pass]]:

@@ -9,7 +9,8 @@ import typer
 
 from vbs_cli.cli.commands import METHODS, TRAINING, Against, Markdown, app, check_against
 from vbs_cli.cli.shell import NETWORKS, PATCHES, SECOND, Shell, command
-from vbs_cli.cli.tables import FEW_NOISES, show_metrics, show_study, show_sweep
+from vbs_cli.cli.tables import show_metrics, show_study, show_sweep
+from vbs_cli.conditions import CLEAN, FEW_NOISES, MEAN, conditions
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.registry import unknown
@@ -130,7 +131,6 @@ def level_grid(job: Job, asked: Mapping[str, Any], *, levels: int, max_level: fl
 )
 def run(shell: Shell) -> None:
     """Run all stages in a row, from the data (simulated if there are none) to the report."""
-    from vbs_cli.conditions import CLEAN, MEAN, conditions
     from vbs_cli.stages.download import ensure_data
     from vbs_cli.stages.run import run_all
     from vbs_cli.summary import suites_in, with_means

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from vbs_cli.cli.shell import Shell
+from vbs_cli.conditions import FEW_NOISES, conditions
 from vbs_cli.console import table
 from vbs_cli.files import format_size
 
@@ -18,14 +19,11 @@ if TYPE_CHECKING:
     from vbs_cli.diagnosis import Diagnosis
     from vbs_cli.stages.auto import Chosen
 
-FEW_NOISES = 4  # with tables of their own; of more, a summary over all of them is shown
 EVERYTHING = ""  # in place of a suite's name: all that was swept
 Shape = Callable[[Sequence[str], Sequence[Sequence[str]]], Any]  # columns and lines -> a table
-LEGEND = """\
-±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero
-by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"""
-SUITE_LEGEND = """\
-means over noises of the mean over levels; worst: the worst single noise and level; both on the same examples, paired"""
+LEGEND = "±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero"
+CHANCE_LEGEND = "by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"
+SUITE_LEGEND = "mean: over noises, of the mean over the levels of each; worst: the worst single noise and level"
 PROXY_LEGEND = """\
 sigma_bar, error rate: without noise, to the strongest; correlation: Spearman's, between the two over the levels
 AUROC: of high sigma_bar, and of low confidence, for the errors among the inputs of all levels (0.5 is chance)
@@ -98,7 +96,7 @@ def show_metrics(
         blocks += ["[bold]does the spread tell when predictions are wrong?[/]"]
         blocks += [shape(summary.PROXY_COLUMNS, summary.proxy_lines(proxies)), PROXY_LEGEND, ""]
         more["proxies"] = proxies.to_dict("records")
-    blocks += [LEGEND, *([SUITE_LEGEND] if suites else [])]
+    blocks += [LEGEND, *([CHANCE_LEGEND] if shown else []), *([SUITE_LEGEND] if suites else [])]
     if not markdown:
         blocks += curves(None if proxies is None else metrics, reliability)
     shell.show(metrics.to_dict("records"), *blocks, *after, more=more)  # type: ignore[arg-type]
@@ -116,7 +114,6 @@ def show_sweep(
     markdown: bool,
 ) -> None:
     """Show the noises of a sweep: each at the level that matters and on average, or all together if they are many."""
-    from vbs_cli.conditions import conditions
     from vbs_cli.summary import with_means
 
     noises = list(metrics["noise"].unique())
@@ -137,18 +134,11 @@ def show_sweep(
 
 
 def suite_blocks(shifts: pd.DataFrame, suite: str, metrics: pd.DataFrame, baseline: str, shape: Shape) -> list[Any]:
-    """Tables of one summary over shifts: mean and worst scores, differences, and ECE by family of noises."""
-    from vbs_cli import summary
+    """Title and tables of one summary over shifts."""
+    from vbs_cli.summary import suite_tables, suite_title
 
-    blocks = [heading(summary.suite_title(shifts, suite), metrics)]
-    blocks.append(shape(summary.SUITE_COLUMNS, summary.suite_lines(shifts, suite)))
-    differences = summary.suite_differences(shifts, suite, baseline)
-    if differences:
-        blocks.append(shape([f"Δ vs {baseline}", *summary.SUITE_DIFFERENCES], differences))
-    families = summary.families_in(shifts, suite)
-    if len(families) > 1:
-        blocks.append(shape(["mean ece by family", *families], summary.family_lines(shifts, suite)))
-    return blocks
+    tables = [shape(columns, lines) for columns, lines in suite_tables(shifts, suite, baseline)]
+    return [heading(suite_title(shifts, suite), metrics), *tables]
 
 
 def curves(swept: pd.DataFrame | None, reliability: pd.DataFrame | None) -> list[Any]:
@@ -177,7 +167,7 @@ def show_study(
         shape(["level", "method", *COMPARED], summary.study_lines(intervals, COMPARED)),
         f"\n[bold]{SMOOTHED}, Δ vs {BASELINE}[/]",
         shape(["level", *scores], summary.study_differences(intervals, BASELINE, scores)),
-        LEGEND.splitlines()[0].replace(" and seeds", ""),
+        LEGEND.replace(" and seeds", ""),
     ]
     more = {"intervals": intervals.to_dict("records"), "distributions": distributions.to_dict("records")}
     shell.show(metrics.to_dict("records"), *shown, more=more)  # type: ignore[arg-type]

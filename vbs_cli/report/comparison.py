@@ -26,7 +26,10 @@ def render_comparison(runs: Runs) -> str:
         "comparison.html.j2",
         title=" beside ".join(runs),
         runs=runs,
-        verdicts={name: verdict(data.tables.metrics, data.tables.intervals).lead for name, data in runs.items()},
+        verdicts={
+            name: verdict(data.tables.metrics, data.tables.intervals, data.tables.shifts).lead
+            for name, data in runs.items()
+        },
         differing=list(differing(runs)),
         tables=[*score_tables(runs), *spread_tables(runs)],
         figures=list(shared_figures(runs)),

@@ -18,7 +18,7 @@ from vbs_cli.plots.base import FIGURES, Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.report.questions import Question, questions
 from vbs_cli.report.verdict import verdict
-from vbs_cli.summary import count_seeds, describe_size, with_means
+from vbs_cli.summary import count_seeds, describe_size
 
 PIXELS_PER_POINT = 1.6  # figures are drawn for paper; on a screen they may be this much larger
 
@@ -78,7 +78,7 @@ def render(data: ReportData) -> str:
         "report.html.j2",
         data=data,
         title=data.title,
-        verdict=verdict(data.tables.metrics, with_means(data.tables.intervals, data.tables.shifts)),
+        verdict=verdict(data.tables.metrics, data.tables.intervals, data.tables.shifts),
         sections=[section for section in sections if section[0].tables or section[1] or section[2]],
         claims=claims(data.tables, dataset=data.dataset, fitted=data.methods),
         settings=list(flat(data.settings)),

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from vbs_cli.conditions import CLEAN, MEAN, Condition, conditions
+from vbs_cli.metrics.shifts import MEAN as MEAN_OF
 from vbs_cli.metrics.shifts import UNSEEN
+from vbs_cli.metrics.shifts import WORST as WORST_OF
 from vbs_cli.plots.base import Tables
 from vbs_cli.plots.style import method_style
 from vbs_cli.report.costs import COST_COLUMNS, cost_lines, cost_notes
@@ -20,13 +22,14 @@ from vbs_cli.summary import (
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
     SUITE_COLUMNS,
-    SUITE_DIFFERENCES,
     best_methods,
     difference_lines,
     families_in,
     family_lines,
     interval_lines,
     proxy_lines,
+    severities_in,
+    severity_lines,
     study_lines,
     suite_differences,
     suite_lines,
@@ -39,7 +42,8 @@ NAMES = {
     **{"method": "Method", "accuracy": "Accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", CHANCE: "by chance"},
     **{"entropy": "Entropy", "aurc": "AURC", "auroc_confidence": "AUROC, confidence"},
     **{"fpr95_confidence": "FPR at 95 %", "auroc_entropy": "AUROC, entropy", "auroc_sigma": "AUROC, sigma_bar"},
-    **{"kl_uniform": "KL to uniform", "level": "Level", "worst nll": "Worst NLL", "worst ece": "Worst ECE"},
+    **{"worst nll": "Worst NLL", "worst brier": "Worst Brier", "worst ece": "Worst ECE"},
+    **{"kl_uniform": "KL to uniform", "level": "Level"},
 }
 STUDIED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
 
@@ -158,16 +162,21 @@ def suite_tables(shifts: pd.DataFrame, suite: str) -> list[TableView]:
     views = [TableView("Mean and worst scores over shifts", headings(SUITE_COLUMNS), own, note=SUITE_NOTE)]
     if BASELINE in set(shifts["method"]):
         apart = [
-            Group(title, list(plain_rows(suite_differences(shifts, suite, BASELINE, over, name), method_label)))
+            Group(f"{title}, {statistic}", list(plain_rows(lines, method_label)))
             for over, name, title in groups
+            for statistic in (MEAN_OF, WORST_OF)
+            if (lines := suite_differences(shifts, suite, BASELINE, statistic, over, name))
         ]
-        columns = headings(("method", *SUITE_DIFFERENCES))
         note = "Paired, with its 95 % interval; * where that excludes zero. Below zero is better."
-        views.append(TableView(f"Difference from the {BASELINE} prediction over shifts", columns, apart, note=note))
-    families = families_in(shifts, suite)
-    if len(families) > 1:
-        rows = list(plain_rows(family_lines(shifts, suite), method_label))
-        views.append(TableView("Mean ECE by family of noises", ["Method", *families], [Group("", rows)]))
+        title = f"Difference from the {BASELINE} prediction over shifts"
+        views.append(TableView(title, headings(("method", *DIFFERENCES)), apart, note=note))
+    for by, names, lines in (
+        ("family of noises", families_in(shifts, suite), family_lines(shifts, suite)),
+        ("severity", list(map(str, severities_in(shifts, suite))), severity_lines(shifts, suite)),
+    ):
+        if len(names) > 1:
+            rows = list(plain_rows(lines, method_label))
+            views.append(TableView(f"Mean ECE by {by}", ["Method", *names], [Group("", rows)]))
     return views
 
 

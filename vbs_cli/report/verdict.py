@@ -8,10 +8,14 @@ from typing import Literal
 
 import pandas as pd
 
-from vbs_cli.conditions import CLEAN, MEAN, Condition, conditions
+from vbs_cli.conditions import CLEAN, FEW_NOISES, MEAN, Condition, conditions
 from vbs_cli.metrics import Interval
+from vbs_cli.metrics.shifts import ALL
+from vbs_cli.metrics.shifts import MEAN as MEAN_OF
+from vbs_cli.metrics.shifts import WORST as WORST_OF
 from vbs_cli.plots.style import method_style
 from vbs_cli.registry import join_names
+from vbs_cli.summary import suite_size, suites_in, with_means
 
 Tone = Literal["better", "worse", "same"]
 Trend = Literal["rises", "falls", "mixed"]
@@ -42,9 +46,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Change:
-    """Values of a metric without and with smoothing under one condition, and the interval of the paired difference."""
+    """Values of a metric without and with smoothing in some place, and the interval of the paired difference."""
 
-    condition: Condition
+    place: str  # in words: `on clean data`
     before: float
     after: float
     difference: Interval
@@ -66,42 +70,92 @@ class Change:
         return f"paired difference {d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
 
 
-def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame) -> Verdict:
+def verdict(metrics: pd.DataFrame, intervals: pd.DataFrame, shifts: pd.DataFrame | None = None) -> Verdict:
     """Compare variance-based smoothing with the conventional prediction, by paired 95 % intervals.
 
-    Under a noise that is the mean over its levels where the table has it, else the level that summaries show.
+    Under a noise that is the mean over its levels where `shifts` has it, else the level that summaries show. More
+    than FEW_NOISES noises are judged together, and apart only where smoothing makes a difference.
     """
+    shifts = pd.DataFrame() if shifts is None else shifts
+    intervals = with_means(intervals, shifts)
     shown = conditions(intervals)
     averaged = {each.noise for each in shown if each.level == MEAN}
-    judged = [each for each in shown if each.level == MEAN or each.noise not in averaged]
-    pairs = [pair for each in judged if (pair := find_change(intervals, each, "ece"))]
-    if not pairs:
+    judged = {
+        each: change
+        for each in shown
+        if each.level == MEAN or each.noise not in averaged
+        if (change := find_change(each.of(intervals), place(each), "ece"))
+    }
+    if not judged:
         return Verdict(f"No verdict: the run does not compare {VBS} with the conventional prediction.", ())
-    findings = [finding(metrics, intervals, pair) for pair in pairs]
-    falling = [pair.condition.noise for pair in pairs if sigma_trend(metrics, pair.condition.noise) == "falls"]
-    return Verdict(lead_sentence(pairs, falling), findings)
+    falling = [each.noise for each in judged if sigma_trend(metrics, each.noise) == "falls"]
+    noises = [each for each in judged if each.noise != CLEAN and not each.second_set]
+    together = suite_changes(shifts) if len(noises) > FEW_NOISES else []
+    if not together:
+        findings = [finding(metrics, intervals, each, judged[each]) for each in judged]
+        return Verdict(lead_sentence(list(judged.values()), falling), findings)
+    others = [each for each in judged if each not in noises]
+    alike = [each for each in noises if judged[each].tone == "same"]
+    apart = [each for each in noises if each not in alike]
+    findings = [
+        *(finding(metrics, intervals, each, judged[each]) for each in others),
+        *(found for _, found in together),
+        *(finding(metrics, intervals, each, judged[each]) for each in apart),
+        *(no_difference(alike) if alike else ()),
+    ]
+    leading = [*(judged[each] for each in others), *(change for change, _ in together)]
+    return Verdict(lead_sentence(leading, falling), findings)
 
 
-def find_change(intervals: pd.DataFrame, condition: Condition, metric: str, after: str = AFTER) -> Change | None:
-    """Metric of the conventional prediction and of another method; None if one of them was not measured."""
-    rows = condition.of(intervals)
+def find_change(rows: pd.DataFrame, where: str, metric: str) -> Change | None:
+    """Change of a metric by the rows of one place; None if one of the two methods was not measured."""
     found = {
         (row["method"], row["baseline"]): Interval(row["value"], row["low"], row["high"])
         for _, row in rows[rows["metric"] == metric].iterrows()
     }
-    if not {(BEFORE, ""), (after, ""), (after, BEFORE)} <= set(found):
+    if not {(BEFORE, ""), (AFTER, ""), (AFTER, BEFORE)} <= set(found):
         return None
-    return Change(condition, found[BEFORE, ""].value, found[after, ""].value, found[after, BEFORE])
+    return Change(where, found[BEFORE, ""].value, found[AFTER, ""].value, found[AFTER, BEFORE])
 
 
-def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, pair: Change) -> ConditionFinding:
+def finding(metrics: pd.DataFrame, intervals: pd.DataFrame, condition: Condition, change: Change) -> ConditionFinding:
     """Finding on ECE under one condition, with details on NLL, the best method and sigma_bar."""
+    rows = condition.of(intervals)
     details = (
-        nll_sentence(find_change(intervals, pair.condition, "nll")),
-        best_sentence(pair.condition.of(intervals)),
-        sigma_sentence(metrics, pair.condition.noise),
+        nll_sentence(find_change(rows, change.place, "nll")),
+        best_sentence(rows),
+        sigma_sentence(metrics, condition.noise),
     )
-    return ConditionFinding(pair.condition.name, pair.tone, ece_sentence(pair), " ".join(filter(None, details)))
+    return ConditionFinding(condition.name, change.tone, ece_sentence(change), " ".join(filter(None, details)))
+
+
+def suite_changes(shifts: pd.DataFrame) -> list[tuple[Change, ConditionFinding]]:
+    """Change of the mean ECE over the shifts of each suite, and the finding on it."""
+    found = []
+    for suite in suites_in(shifts):
+        count, noises = suite_size(shifts, suite)
+        where = f"over {count} shifts of {noises} noises" + (f" (suite {suite})" if suite else "")
+        rows = shifts[(shifts["suite"] == suite) & (shifts["over"] == ALL) & (shifts["severity"] == 0)]
+        means, worst = (rows[rows["statistic"] == statistic] for statistic in (MEAN_OF, WORST_OF))
+        change = find_change(means, where, "ece")
+        if change is None:
+            continue
+        at_worst = find_change(worst, where, "ece")
+        details = (
+            nll_sentence(find_change(means, where, "nll")),
+            f"At worst ECE goes {at_worst}." if at_worst else "",
+            best_sentence(means),
+        )
+        text = ConditionFinding(suite, change.tone, ece_sentence(change), " ".join(filter(None, details)))
+        found.append((change, text))
+    return found
+
+
+def no_difference(alike: Sequence[Condition]) -> list[ConditionFinding]:
+    """Finding on all noises under which smoothing makes no difference."""
+    names = join_names([each.noise for each in alike])
+    text = f"Under {names} noise no difference in ECE can be told, on average over the levels."
+    return [ConditionFinding("", "same", text)]
 
 
 def place(condition: Condition) -> str:
@@ -116,8 +170,7 @@ def place(condition: Condition) -> str:
 
 def ece_sentence(pair: Change) -> str:
     """Sentence on what smoothing does to the calibration error."""
-    where = place(pair.condition)
-    where = where[0].upper() + where[1:]
+    where = pair.place[0].upper() + pair.place[1:]
     return {
         "better": f"{where} {VBS} lowers ECE {pair}.",
         "worse": f"{where} {VBS} raises ECE {pair}.",
@@ -191,10 +244,10 @@ def lead_sentence(pairs: Sequence[Change], falling: Sequence[str]) -> str:
     verbs = {"better": "lowers", "worse": "raises"}
     clauses = []
     for tone, verb in verbs.items():
-        changes = [f"{place(pair.condition)} {pair}" for pair in pairs if pair.tone == tone]
+        changes = [f"{pair.place} {pair}" for pair in pairs if pair.tone == tone]
         if changes:
             clauses.append(f"{verb} ECE {join_names(changes)}")
-    alike = join_names([place(pair.condition) for pair in pairs if pair.tone == "same"])
+    alike = join_names([pair.place for pair in pairs if pair.tone == "same"])
     if alike:
         clauses.append(f"{alike} no difference can be told" if clauses else f"makes no difference to ECE {alike}")
     lead = f"{VBS.capitalize()} {'; '.join(clauses)}."

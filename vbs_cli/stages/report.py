@@ -24,19 +24,14 @@ from vbs_cli.summary import (
     DIFFERENCES,
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
-    SUITE_COLUMNS,
-    SUITE_DIFFERENCES,
     SWEEP_COLUMNS,
     difference_lines,
-    families_in,
-    family_lines,
     interval_lines,
     markdown,
     markdown_table,
     proxy_lines,
     study_lines,
-    suite_differences,
-    suite_lines,
+    suite_tables,
     suite_title,
     suites_in,
     sweep_lines,
@@ -109,14 +104,7 @@ def published_sweep(job: Job, metrics: pd.DataFrame, origin: str) -> dict[str, b
 
 def published_suite(shifts: pd.DataFrame, suite: str, origin: str) -> dict[str, bytes]:
     """Markdown file with the scores of all methods over the shifts of a suite."""
-    tables = [(SUITE_COLUMNS, suite_lines(shifts, suite))]
-    if BASELINE in set(shifts["method"]):
-        columns = [f"Δ vs {BASELINE}", *SUITE_DIFFERENCES]
-        tables.append((tuple(columns), suite_differences(shifts, suite, BASELINE)))
-    families = families_in(shifts, suite)
-    if len(families) > 1:
-        tables.append((("mean ece by family", *families), family_lines(shifts, suite)))
-    text = "\n\n".join(markdown_table(columns, lines) for columns, lines in tables)
+    text = "\n\n".join(markdown_table(columns, lines) for columns, lines in suite_tables(shifts, suite, BASELINE))
     note = (
         "Means over noises of the mean over the levels of each, and the worst single noise and level; ± half the 95 % "
         f"interval over examples and seeds, * where that of a paired difference excludes zero; {origin}."
