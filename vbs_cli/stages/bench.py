@@ -15,6 +15,7 @@ from vbs_cli.bench import COLUMNS, CONTENDERS, BenchNetwork, bench
 from vbs_cli.bench.kernels import bench_kernels, duels
 from vbs_cli.bench.noises import noise_duels
 from vbs_cli.bench.scaling import bench_scaling, exponents, plans
+from vbs_cli.bench.shifts import signal_duels, suite_duels
 from vbs_cli.bench.training import Lesson, bench_training
 from vbs_cli.data import DATASETS
 from vbs_cli.models.base import MODELS, format_shape
@@ -113,7 +114,7 @@ def bench_kernels_of(what: str, progress: Progress) -> Rows:
     """Measure the kernels of "methods" or "noise", or "training", against other implementations; nothing is saved."""
     if what == "training":
         return bench_training_of(lessons(), progress)
-    every = list(noise_duels() if what == "noise" else duels())
+    every = [*noise_duels(), *signal_duels(), *suite_duels()] if what == "noise" else duels()
     with progress.task(f"bench {what}", len(every)) as task:
         return list(bench_kernels(every, advance=task.advance))
 
