@@ -19,6 +19,9 @@ from vbs_cli.summary import (
     proxy_lines,
     study_differences,
     study_lines,
+    suite_lines,
+    suite_tables,
+    suite_title,
     sweep_lines,
     with_means,
 )
@@ -164,3 +167,44 @@ def test_a_study_s_tables_have_both_methods_at_some_levels() -> None:
     table = pd.DataFrame(rows)
     assert study_lines(table, ["ece"])[:2] == [["0.00", "a", "3.000 ± 1.000"], ["0.00", "b", "1.000 ± 1.000"]]
     assert study_differences(table, "a", ["ece"])[-1] == ["0.70", "-2.000 [-3.000, -1.000] *"]
+
+
+def test_tables_on_a_suite_have_mean_and_worst_scores_differences_families_and_severities(
+    make_tables: MakeTables,
+) -> None:
+    shifts = make_tables(noises=("gaussian", "fog"), methods=("conventional", "vbs")).shifts
+    (
+        (scores, means),
+        (mean_columns, mean_lines),
+        (worst_columns, _),
+        (families, by_family),
+        (severities, by_severity),
+    ) = suite_tables(shifts, "", "conventional")
+    assert scores == ["method", "accuracy", "nll", "brier", "ece", "worst nll", "worst brier", "worst ece"]
+    assert all(len(line) == len(scores) for line in means)
+    assert mean_columns == ["Δ vs conventional", "mean nll", "mean brier", "mean ece"]
+    assert worst_columns == ["Δ vs conventional", "worst nll", "worst brier", "worst ece"]
+    assert [line[0] for line in mean_lines] == ["vbs"]
+    assert families == ["mean ece by family", "noise", "photometric"]
+    assert severities == ["mean ece by severity", "1", "2", "3", "4", "5"]
+    own = shifts.query("severity == 3 and over == 'all' and statistic == 'mean' and metric == 'ece' and baseline == ''")
+    assert by_severity[1][3] == f"{own.set_index('method')['value']['vbs']:.3f} ± 0.010"
+    assert [line[0] for line in by_family] == ["conventional", "vbs"]
+    assert suite_title(shifts, "") == "all that was swept: 10 shifts of 2 noises"
+
+
+def test_what_was_tuned_under_a_family_is_summed_up_without_it(make_tables: MakeTables) -> None:
+    shifts = make_tables(noises=("gaussian", "fog"), methods=("conventional", "vbs")).shifts
+    photometric = shifts[(shifts["over"] == "family") & (shifts["name"] == "photometric")]
+    tuned = pd.concat([shifts, photometric.assign(over="unseen", name="noise")])
+    tables = {columns[0]: lines for columns, lines in suite_tables(tuned, "", "conventional")}
+    assert tables["without noise"][0][4] == tables["mean ece by family"][0][2]
+    assert "without noise" not in {columns[0] for columns, _ in suite_tables(shifts, "", "conventional")}
+
+
+def test_the_worst_shift_has_a_lower_accuracy_and_higher_errors_than_the_mean(make_tables: MakeTables) -> None:
+    shifts = make_tables(noises=("gaussian", "fog"), methods=("conventional",)).shifts
+    [[_, *means]], [[_, *worst]] = (suite_lines(shifts, "", statistic) for statistic in ("mean", "worst"))
+    accuracy, *errors = [(float(a.split()[0]), float(b.split()[0])) for a, b in zip(means, worst, strict=True)]
+    assert accuracy[1] < accuracy[0]
+    assert all(most > mean for mean, most in errors)

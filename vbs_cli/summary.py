@@ -10,7 +10,7 @@ import pandas as pd
 
 from vbs_cli.conditions import MEAN, some_levels
 from vbs_cli.metrics import METRICS, NEITHER, Interval
-from vbs_cli.metrics.shifts import ALL, FAMILY, NOISE
+from vbs_cli.metrics.shifts import ALL, FAMILY, NOISE, UNSEEN
 from vbs_cli.metrics.shifts import MEAN as MEAN_OF
 from vbs_cli.metrics.shifts import WORST as WORST_OF
 
@@ -90,7 +90,7 @@ def format_difference(row: pd.Series[float]) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 
-SUITE_COLUMNS = ("method", "accuracy", *DIFFERENCES, *(f"worst {score}" for score in DIFFERENCES))
+SHIFT_SCORES = ("accuracy", *DIFFERENCES)
 
 
 def with_means(intervals: pd.DataFrame, shifts: pd.DataFrame) -> pd.DataFrame:
@@ -125,11 +125,17 @@ def suite_title(shifts: pd.DataFrame, suite: str) -> str:
 
 def suite_tables(shifts: pd.DataFrame, suite: str, baseline: str) -> list[tuple[list[str], list[list[str]]]]:
     """Columns and lines of all tables on a suite: scores, differences from a baseline, ECE by family and severity."""
-    tables = [(list(SUITE_COLUMNS), suite_lines(shifts, suite))]
+    columns = ["method", *SHIFT_SCORES, *(f"{WORST_OF} {score}" for score in DIFFERENCES)]
+    means, worst = (suite_lines(shifts, suite, statistic) for statistic in (MEAN_OF, WORST_OF))
+    beside = len(SHIFT_SCORES) - len(DIFFERENCES) + 1  # the worst accuracy tells less than the worst of the others
+    tables = [(columns, [[*line, *other[beside:]] for line, other in zip(means, worst, strict=True)])]
     for statistic in (MEAN_OF, WORST_OF):
         if differences := suite_differences(shifts, suite, baseline, statistic):
             columns = [f"Δ vs {baseline}", *(f"{statistic} {score}" for score in DIFFERENCES)]
             tables.append((columns, differences))
+    for name in unseen_in(shifts, suite):
+        columns = [f"without {name}", *SHIFT_SCORES]
+        tables.append((columns, suite_lines(shifts, suite, MEAN_OF, UNSEEN, name)))
     if len(families := families_in(shifts, suite)) > 1:
         tables.append((["mean ece by family", *families], family_lines(shifts, suite)))
     if len(severities := severities_in(shifts, suite)) > 1:
@@ -137,16 +143,11 @@ def suite_tables(shifts: pd.DataFrame, suite: str, baseline: str) -> list[tuple[
     return tables
 
 
-def suite_lines(shifts: pd.DataFrame, suite: str, over: str = ALL, name: str = "") -> list[list[str]]:
-    """Lines of SUITE_COLUMNS, one per method: mean and worst scores over shifts ± half their 95 % interval."""
-    means, worst = (summed(shifts, suite, over, name, statistic) for statistic in (MEAN_OF, WORST_OF))
+def suite_lines(shifts: pd.DataFrame, suite: str, statistic: str, over: str = ALL, name: str = "") -> list[list[str]]:
+    """Lines with each method's mean or worst SHIFT_SCORES over shifts, ± half their 95 % interval."""
+    found = summed(shifts, suite, over, name, statistic)
     return [
-        [
-            method,
-            *(format_half(means[method, score]) for score in ("accuracy", *DIFFERENCES)),
-            *(format_half(worst[method, score]) for score in DIFFERENCES),
-        ]
-        for method in methods_of(shifts, suite)
+        [method, *(format_half(found[method, score]) for score in SHIFT_SCORES)] for method in methods_of(shifts, suite)
     ]
 
 
@@ -162,6 +163,11 @@ def suite_differences(
 def families_in(shifts: pd.DataFrame, suite: str) -> list[str]:
     """Families of the noises of a suite."""
     return [str(name) for name in shifts[(shifts["suite"] == suite) & (shifts["over"] == FAMILY)]["name"].unique()]
+
+
+def unseen_in(shifts: pd.DataFrame, suite: str) -> list[str]:
+    """Family that settings were chosen under, without which the others of a suite are summed up too; or none."""
+    return [str(name) for name in shifts[(shifts["suite"] == suite) & (shifts["over"] == UNSEEN)]["name"].unique()]
 
 
 def severities_in(shifts: pd.DataFrame, suite: str) -> list[int]:

@@ -141,7 +141,7 @@ def test_report_figures_and_published_tables_show_the_suite(swept, tmp_path):
     page = report(swept).read_text()
     assert "Does it hold under all shifts together?" in page
     assert "pair: 4 shifts of 2 noises" in page
-    assert "Worst ECE" in page
+    assert "pair: 4 shifts of 2 noises, worst" in page
     published = publish(swept, tmp_path / "published")
     assert {"suite-pair.md", "shifts.parquet", "noises.png"} <= set(published)
     text = (tmp_path / "published" / "suite-pair.md").read_text()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from vbs_cli.conditions import CLEAN, MEAN, Condition, conditions
+from vbs_cli.metrics.shifts import ALL, UNSEEN
 from vbs_cli.metrics.shifts import MEAN as MEAN_OF
-from vbs_cli.metrics.shifts import UNSEEN
 from vbs_cli.metrics.shifts import WORST as WORST_OF
 from vbs_cli.plots.base import Tables
 from vbs_cli.plots.style import method_style
@@ -21,7 +21,7 @@ from vbs_cli.summary import (
     DIFFERENCES,
     INTERVAL_COLUMNS,
     PROXY_COLUMNS,
-    SUITE_COLUMNS,
+    SHIFT_SCORES,
     best_methods,
     difference_lines,
     families_in,
@@ -35,6 +35,7 @@ from vbs_cli.summary import (
     suite_lines,
     suite_title,
     suites_in,
+    unseen_in,
     with_means,
 )
 
@@ -42,7 +43,6 @@ NAMES = {
     **{"method": "Method", "accuracy": "Accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", CHANCE: "by chance"},
     **{"entropy": "Entropy", "aurc": "AURC", "auroc_confidence": "AUROC, confidence"},
     **{"fpr95_confidence": "FPR at 95 %", "auroc_entropy": "AUROC, entropy", "auroc_sigma": "AUROC, sigma_bar"},
-    **{"worst nll": "Worst NLL", "worst brier": "Worst Brier", "worst ece": "Worst ECE"},
     **{"kl_uniform": "KL to uniform", "level": "Level"},
 }
 STUDIED = ("accuracy", "kl_uniform", "ece", "brier", "entropy")
@@ -146,27 +146,27 @@ def suites(tables: Tables) -> list[TableView]:
     """Tables of mean and worst scores over the shifts of each suite, of differences, and of ECE by family."""
     found = []
     for suite in suites_in(tables.shifts):
-        found += suite_tables(tables.shifts, suite)
+        found += views_of_suite(tables.shifts, suite)
     return found
 
 
-def suite_tables(shifts: pd.DataFrame, suite: str) -> list[TableView]:
+def views_of_suite(shifts: pd.DataFrame, suite: str) -> list[TableView]:
     """Tables of one suite; what was fitted under one family's noise is shown on the other families too."""
-    unseen = shifts[(shifts["suite"] == suite) & (shifts["over"] == UNSEEN)]["name"].unique()
-    groups = [("all", "", suite_title(shifts, suite))]
-    groups += [(UNSEEN, str(name), f"without the family {name}, under which settings were chosen") for name in unseen]
-    own = [
-        Group(title, list(plain_rows(suite_lines(shifts, suite, over, name), method_label)))
-        for over, name, title in groups
-    ]
-    views = [TableView("Mean and worst scores over shifts", headings(SUITE_COLUMNS), own, note=SUITE_NOTE)]
+    groups = {(ALL, ""): suite_title(shifts, suite)}
+    groups |= {
+        (UNSEEN, name): f"without the family {name}, under which settings were chosen"
+        for name in unseen_in(shifts, suite)
+    }
+    own, apart = [], []
+    for (over, name), title in groups.items():
+        for statistic in (MEAN_OF, WORST_OF):
+            lines = suite_lines(shifts, suite, statistic, over, name)
+            own.append(Group(f"{title}, {statistic}", list(plain_rows(lines, method_label))))
+            lines = suite_differences(shifts, suite, BASELINE, statistic, over, name)
+            apart.append(Group(f"{title}, {statistic}", list(plain_rows(lines, method_label))))
+    columns = headings(("method", *SHIFT_SCORES))
+    views = [TableView("Mean and worst scores over shifts", columns, own, note=SUITE_NOTE)]
     if BASELINE in set(shifts["method"]):
-        apart = [
-            Group(f"{title}, {statistic}", list(plain_rows(lines, method_label)))
-            for over, name, title in groups
-            for statistic in (MEAN_OF, WORST_OF)
-            if (lines := suite_differences(shifts, suite, BASELINE, statistic, over, name))
-        ]
         note = "Paired, with its 95 % interval; * where that excludes zero. Below zero is better."
         title = f"Difference from the {BASELINE} prediction over shifts"
         views.append(TableView(title, headings(("method", *DIFFERENCES)), apart, note=note))
@@ -176,10 +176,11 @@ def suite_tables(shifts: pd.DataFrame, suite: str) -> list[TableView]:
     ):
         if len(names) > 1:
             rows = list(plain_rows(lines, method_label))
-            views.append(TableView(f"Mean ECE by {by}", ["Method", *names], [Group("", rows)]))
+            views.append(TableView(f"Mean ECE by {by}", ["Method", *names], [Group("", rows)], note=HALF_NOTE))
     return views
 
 
+HALF_NOTE = "± half the 95 % interval over examples and seeds."
 SUITE_NOTE = (
     "± half the 95 % interval over examples and seeds, which are the same under every shift. Means are over noises of "
     "the mean over the levels of each, so that every noise weighs the same; the worst is the worst single noise and "
