@@ -46,6 +46,13 @@ def test_without_accuracies_the_level_next_to_a_half_is_shown() -> None:
     assert conditions(table.assign(value=0.1)) == [Condition("gaussian", 0.6)]
 
 
+def test_a_second_set_is_named_with_its_level_only_where_it_has_several() -> None:
+    assert Condition("phone", 1.0).name == "phone"
+    table = pd.DataFrame({"noise": ["cifar10-c-fog"] * 2, "level": [0.8, 1.0], "metric": "ece", "method": "a"})
+    assert [each.name for each in conditions(table.assign(value=0.1))] == ["cifar10-c-fog 0.80"]
+    assert Condition("cifar10-c-fog", 1.0, one_of_several=True).name == "cifar10-c-fog 1.00"
+
+
 def test_the_mean_over_levels_stands_behind_the_level_that_matters(make_tables: MakeTables) -> None:
     tables = make_tables(n_levels=4)
     shown = conditions(with_means(tables.intervals, tables.shifts))

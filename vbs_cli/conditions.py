@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Condition:
 
     noise: str
     level: float
+    one_of_several: bool = field(default=False, compare=False)  # whether the noise has other levels
 
     @property
     def second_set(self) -> bool:
@@ -37,7 +38,7 @@ class Condition:
     @property
     def name(self) -> str:
         """Name of the condition: `clean`, `gaussian 0.50`, `gaussian, mean over levels`, `phone`."""
-        if self.noise == CLEAN or (self.level == 1 and self.second_set):
+        if self.noise == CLEAN or (self.level == 1 and self.second_set and not self.one_of_several):
             return self.noise
         return f"{self.noise}, mean over levels" if self.level == MEAN else f"{self.noise} {self.level:.2f}"
 
@@ -67,7 +68,7 @@ def conditions(table: pd.DataFrame) -> list[Condition]:
             return round(abs(level - FALLBACK) if measured is None else abs(measured - half), 9)
 
         shown = [min(above, key=distance), *([MEAN] if MEAN in levels and len(above) > 1 else [])]
-        found += [Condition(str(noise), level) for level in shown]
+        found += [Condition(str(noise), level, len(above) > 1) for level in shown]
     return sorted(found, key=lambda condition: condition.noise != CLEAN)
 
 

@@ -16,7 +16,7 @@ from vbs_cli.protocols import protocol
 from vbs_cli.stages.download import describe, download, list_datasets
 
 EACH = 6  # images of a severity
-SOME = ("gaussian_noise", "fog", "jpeg_compression")
+SOME = ("gaussian_noise", "jpeg_compression", "fog")
 
 
 def pixels(number):
@@ -44,7 +44,7 @@ def made(tmp_path, origin):
 
 def test_every_corruption_and_severity_is_a_split(tmp_path, official):
     data = made(tmp_path, official)
-    wanted = [f"{name}@{level}" for name in ("gaussian-noise", "fog", "jpeg-compression") for level in
+    wanted = [f"{name}@{level}" for name in ("gaussian-noise", "jpeg-compression", "fog") for level in
               ("0.2", "0.4", "0.6", "0.8", "1")]  # fmt: skip
     assert list(data.counts) == wanted
     assert set(data.counts.values()) == {EACH}
@@ -56,10 +56,6 @@ def test_every_corruption_and_severity_is_a_split(tmp_path, official):
         np.testing.assert_array_equal(read.x.transpose(0, 2, 3, 1), images)
         assert read.y.tolist() == [3, 8, 8, 0, 6, 9]
         assert float(read.inputs([0]).max()) == images[0].max() / 255
-
-
-def test_there_are_nineteen_official_corruptions():
-    assert len(set(CORRUPTIONS)) == 19
 
 
 def test_an_archive_gives_the_same_arrays_as_its_folder(tmp_path, official):
@@ -122,6 +118,19 @@ def test_it_is_made_once_and_again_when_files_change(tmp_path, official):
         download(tmp_path / "data", "cifar10-c", Request(origin=official))
     assert download(tmp_path / "data", "cifar10-c", Request(origin=official), force=True) != first
     assert open_dataset(tmp_path / "data", "cifar10-c").recipe != first.recipe
+
+
+def test_the_command_prepares_the_official_files(tmp_path, official, vbs):
+    done = vbs(tmp_path, "download", "--dataset", "cifar10-c", "--from", str(official))
+    assert done.code == 0, done.err
+    assert "3 corruptions x 5 x 6" in done.out
+
+
+def test_every_corruption_has_a_family():
+    assert len(CORRUPTIONS) == len(set(CORRUPTIONS)) == 19
+    families = DATASETS["cifar10-c"].families
+    assert (families["gaussian-noise"], families["jpeg-compression"], families["frost"]) == ("noise", "blur", "weather")
+    assert len(families) == 19
 
 
 def test_nothing_can_be_trained_on_it(tmp_path, vbs):

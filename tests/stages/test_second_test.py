@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from tests.conftest import CLASSES, SHAPE, SMALL
-from tests.fixtures.jobs import Heard, job_in, states
+from tests.fixtures.jobs import Heard, enter, job_in, states
 from vbs_cli.artifacts.passes import further_passes
 from vbs_cli.conditions import Condition, conditions
+from vbs_cli.data import DATASETS, open_dataset
+from vbs_cli.data.preparation import Batch, Preparation, prepare
 from vbs_cli.errors import InvalidInput, MissingArtifact
 from vbs_cli.run import layout
 from vbs_cli.settings import override
@@ -155,3 +157,43 @@ def test_descriptions_of_second_sets_are_part_of_the_run(workplace, phone):
     job = job_with(workplace, str(phone))
     evaluate(job)
     assert layout.second_test("phone") in job.run.store.entries
+
+
+@pytest.fixture
+def weather(workplace, monkeypatch):
+    """Official files of two corruptions at two levels, prepared for runs of the radio data."""
+    base = open_dataset(workplace / "data", "radio")
+    counts = dict.fromkeys(("rain@0.5", "rain@1", "hail@0.5", "hail@1"), 40)
+    families = {"rain": "water", "hail": "ice"}
+    enter(monkeypatch, DATASETS, "weather", replace(DATASETS["cifar10-c"], tests="radio", families=families))
+
+    def batches(split):
+        x = torch.randn(40, *SHAPE, generator=torch.Generator().manual_seed(len(split)))
+        yield Batch(x, torch.arange(40) % CLASSES)
+
+    preparation = Preparation("rainy days", "none", base.class_names, SHAPE, counts, batches)
+    prepare(workplace / "data", "weather", preparation, recipe={}, command="vbs download --dataset weather")
+    return "weather"
+
+
+def test_corruptions_in_files_are_summed_up_as_a_suite_by_their_families(workplace, weather):
+    job = job_with(workplace, weather)
+    evaluate(job)
+    rows = job.run.shifts.query("suite == 'weather files' and severity == 0 and statistic == 'mean' and baseline == ''")
+    assert set(rows[rows["over"] == "family"]["name"]) == {"water", "ice"}
+    assert set(rows[rows["over"] == "noise"]["name"]) == {"weather-rain", "weather-hail"}
+    assert set(rows[rows["over"] == "all"]["conditions"]) == {4}
+    shown = [each.name for each in conditions(job.run.intervals) if each.second_set]
+    assert all(name[-4:] in ("0.50", "1.00") for name in shown)
+
+
+def test_many_corruptions_are_shown_together_and_few_one_by_one(workplace, weather, vbs, monkeypatch):
+    job_with(workplace, weather)
+    apart = vbs(workplace, "evaluate", "-q")
+    assert apart.code == 0, apart.err
+    assert "weather-rain 0.50" in apart.out or "weather-rain 1.00" in apart.out
+    assert "shifts of" not in apart.out
+    monkeypatch.setattr("vbs_cli.cli.commands.FEW_NOISES", 1)
+    together = vbs(workplace, "evaluate", "-q")
+    assert "weather files: 4 shifts of 2 noises" in together.out
+    assert "weather-rain" not in together.out

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from vbs_cli.data import Prepared, Split, described
-from vbs_cli.data.base import SPLITS
+from vbs_cli.data import DATASETS, NOISES, Prepared, Split, described
+from vbs_cli.data.base import SEVERITY, SPLITS
 from vbs_cli.data.given import condition_of
 from vbs_cli.data.shifted import conditions_of, open_shifted
 from vbs_cli.errors import InvalidInput, MissingArtifact, VbsError
@@ -111,6 +111,25 @@ class Job:
     def splits(self) -> dict[str, Source]:
         """Splits of the run's own data, keyed by name."""
         return {split: Source(self.data, split, self.data.fingerprint) for split in SPLITS if split in self.data.counts}
+
+    def family_of(self, noise: str) -> str:
+        """Family of a noise or of a corruption among further test data; others of these are a family of their own."""
+        if noise in NOISES:
+            return NOISES[noise].family
+        for (name, _), source in self.further.items():
+            if name == noise and source.data.name in DATASETS:
+                return DATASETS[source.data.name].families.get(source.split.partition(SEVERITY)[0], noise)
+        return noise
+
+    @property
+    def file_suites(self) -> dict[str, dict[str, list[float]]]:
+        """Levels of the corruptions in each test set that has several, such as official files of CIFAR-10-C."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for name, data in self.second_tests.items():
+            if len(data.counts) > 1:
+                names = dict.fromkeys(noise for noise, _ in conditions_of(data, name).values())
+                found[f"{name} files"] = {noise: self.levels_of(noise) for noise in names}
+        return found
 
     def levels_of(self, name: str) -> list[float]:
         """Levels of further test data of this name, none if it names a noise."""

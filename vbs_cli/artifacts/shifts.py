@@ -13,7 +13,6 @@ from vbs_cli.artifacts.intervals import interval_table, read_replicates
 from vbs_cli.artifacts.job import Job
 from vbs_cli.artifacts.passes import Pass
 from vbs_cli.conditions import CLEAN, Condition
-from vbs_cli.data import NOISES
 from vbs_cli.data.noise import suites_for
 from vbs_cli.metrics import SCORES
 from vbs_cli.metrics.shifts import MEAN, WORST, Shift, ShiftGroup, mean_over, ranked, shift_groups, worst_over
@@ -30,18 +29,13 @@ Levels = Mapping[str, Sequence[float]]  # by noise
 
 def settings(job: Job, passes: Iterable[Pass]) -> dict[str, object]:
     """Settings of the table's recipe: the levels of every suite, the family of every noise, what was fitted on one."""
-    found = suites_of(levels_of((p.noise, p.level) for p in passes), job.data.shape)
+    found = suites_of(job, levels_of((p.noise, p.level) for p in passes))
     noises = sorted(found.get(EVERYTHING, ()))
     return {
         "suites": {name: {noise: list(levels) for noise, levels in suite.items()} for name, suite in found.items()},
-        "families": {noise: family_of(noise) for noise in noises},
+        "families": {noise: job.family_of(noise) for noise in noises},
         "tuned_on": job.run.settings.tuned_on,
     }
-
-
-def family_of(noise: str) -> str:
-    """Family of a noise; a further test set is one of its own."""
-    return NOISES[noise].family if noise in NOISES else noise
 
 
 def levels_of(conditions: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
@@ -53,13 +47,14 @@ def levels_of(conditions: Iterable[tuple[str, float]]) -> dict[str, list[float]]
     return {noise: sorted(levels) for noise, levels in found.items()}
 
 
-def suites_of(levels: Levels, shape: Sequence[int]) -> dict[str, Levels]:
-    """All that was swept, and each suite for inputs of this shape whose every noise and level is among it."""
+def suites_of(job: Job, levels: Levels) -> dict[str, Levels]:
+    """All that was swept, and each suite for the job's inputs whose every noise and level is among it."""
     if not levels:
         return {}
+    known: dict[str, Levels] = {**suites_for(job.data.shape), **job.file_suites}
     complete = {
         name: suite
-        for name, suite in suites_for(shape).items()
+        for name, suite in known.items()
         if all(set(some) <= set(levels.get(noise, ())) for noise, some in suite.items())
     }
     return {EVERYTHING: levels, **complete}
@@ -69,11 +64,10 @@ def make(job: Job, due: Sequence[Artifact], done: Sequence[Artifact]) -> None:
     """Write the table; without any shift it is empty."""
     [artifact] = due
     columns = scores_by_shift(job)
-    seen = family_of(tuned) if (tuned := job.run.settings.tuned_on) else ""
+    seen = job.family_of(tuned) if (tuned := job.run.settings.tuned_on) else ""
     tables = [pd.DataFrame(columns=list(COLUMNS))]
-    swept = levels_of((at.noise, at.level) for at in columns)
-    for name, levels in suites_of(swept, job.data.shape).items():
-        shifts = ranked(levels, {noise: family_of(noise) for noise in levels})
+    for name, levels in suites_of(job, levels_of((at.noise, at.level) for at in columns)).items():
+        shifts = ranked(levels, {noise: job.family_of(noise) for noise in levels})
         there = [columns[Condition(shift.noise, shift.level)] for shift in shifts]
         methods = [method for method in there[0] if all(method in each for each in there)]
         by_shift = {

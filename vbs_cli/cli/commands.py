@@ -11,7 +11,8 @@ import typer
 from vbs_cli.cli.auto import Auto, AutoNoise, calibrate_by_data
 from vbs_cli.cli.own import given_job, with_foreign
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, SECOND, Shell, command
-from vbs_cli.cli.tables import cell, number, show_metrics
+from vbs_cli.cli.tables import EVERYTHING, cell, number, show_metrics
+from vbs_cli.conditions import CLEAN, FEW_NOISES, conditions
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.executors import is_child
@@ -90,7 +91,6 @@ def download(
 ) -> None:
     """Bring or make a dataset and prepare it."""
     from vbs_cli.data import Request
-    from vbs_cli.protocols import protocol
     from vbs_cli.stages import download as stage
 
     if list_all:
@@ -100,7 +100,6 @@ def download(
         return shell.show(rows, table(columns, [[cell(key, row[key]) for key in keys] for row in rows]))
     if dataset is None:
         raise InvalidInput("no --dataset is given", hint="vbs download --list shows what there is")
-    protocol(dataset, profile)
     request = Request(origin, simulate, profile, seed, size, crop, resample, skip_bad)
     data = stage.download(shell.data_dir, dataset, request, force=shell.force, progress=shell.console.progress)
     row = stage.describe(data)
@@ -239,7 +238,6 @@ def evaluate(
     Files of your own (.npz, .safetensors, .parquet) hold labels and logits (N, K), patches (N, K, T) or (N, K, H, W),
     or members (M, N, K).
     """
-    from vbs_cli.conditions import conditions
     from vbs_cli.stages import evaluate as stage
 
     own = any(given is not None for given in (val, test, condition))
@@ -249,10 +247,15 @@ def evaluate(
         check_against(job, against)
         metrics = stage.evaluate(job)
         intervals, bins = job.run.intervals, job.run.reliability
-        noises = ["clean", *dict.fromkeys(name for name, _ in job.further)]
-    shown = [each for each in conditions(intervals) if each.noise in noises]
+        shifts, noises, suites = job.run.shifts, [CLEAN, *dict.fromkeys(name for name, _ in job.further)], []
+        if len(noises) > 1 + FEW_NOISES:
+            suites = list(job.file_suites) or [EVERYTHING]
     metrics, intervals = (table[table["noise"].isin(noises)] for table in (metrics, intervals))
-    show_metrics(shell, metrics, intervals, shown, reliability=bins, against=against, markdown=markdown)
+    shown = [each for each in conditions(intervals) if not suites or each.noise == CLEAN]
+    show_metrics(
+        shell, metrics, intervals, shown, shifts=shifts if suites else None, suites=suites,
+        reliability=bins, against=against, markdown=markdown,
+    )  # fmt: skip
 
 
 def method_options(alpha: float | None, beta: str | None, given: Sequence[str]) -> dict[str, dict[str, Any]] | None:

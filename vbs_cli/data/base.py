@@ -169,6 +169,7 @@ class Dataset:
     inputs: tuple[tuple[int, ...], int]  # shape of an input and number of classes in the protocol
     download: int = 0  # bytes to download
     tests: str = ""  # dataset whose runs these data are test sets for, if nothing can be trained on them
+    families: Mapping[str, str] = field(default_factory=dict)  # of the corruptions of such test sets
 
 
 DATASETS: Registry[Dataset] = Registry("dataset")

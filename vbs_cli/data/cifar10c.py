@@ -24,13 +24,17 @@ PIXELS = (32, 32, 3)  # as the files have them
 SEVERITIES = 5
 LABELS = "labels"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-CORRUPTIONS = (
-    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
-    "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
-    "snow", "frost", "fog", "spatter",
-    "brightness", "contrast", "saturate",
-    "elastic_transform", "pixelate", "jpeg_compression",
-)  # fmt: skip
+# By families as the noises of vbs have them.
+FAMILIES = {
+    "noise": ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise"),
+    "blur": (
+        "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur", "pixelate", "jpeg_compression",
+    ),
+    "photometric": ("fog", "brightness", "contrast", "saturate"),
+    "weather": ("snow", "frost", "spatter"),
+    "geometric": ("elastic_transform",),
+}  # fmt: skip
+CORRUPTIONS = tuple(name for family in FAMILIES.values() for name in family)
 AGAIN = f"get the files from {RECORD}"
 
 
@@ -75,7 +79,7 @@ def preparation(folder: Path, origin: str) -> Preparation:
         check_images(load(path), len(y), path)
     count = len(y) // SEVERITIES
     places = {
-        f"{name.replace('_', '-')}{SEVERITY}{(step + 1) / SEVERITIES:g}": (path, step * count)
+        f"{spoken(name)}{SEVERITY}{(step + 1) / SEVERITIES:g}": (path, step * count)
         for name, path in paths.items()
         for step in range(SEVERITIES)
     }
@@ -96,6 +100,11 @@ def preparation(folder: Path, origin: str) -> Preparation:
         batches=batches,
         dtype="uint8",
     )
+
+
+def spoken(name: str) -> str:
+    """Name of a corruption as noises are named: gaussian_noise -> gaussian-noise."""
+    return name.replace("_", "-")
 
 
 def load(path: Path) -> np.ndarray:
@@ -142,5 +151,6 @@ DATASETS.register(NAME)(
         protocols={},
         inputs=(cifar10.SHAPE, len(CLASSES)),
         tests=cifar10.NAME,
+        families={spoken(name): family for family, names in FAMILIES.items() for name in names},
     )
 )
