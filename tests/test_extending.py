@@ -48,8 +48,8 @@ def test_an_extension_is_one_file_and_its_command_works(fork, workplace, path):
 
 def test_there_is_an_example_of_everything_that_people_add_most():
     kinds = {Path(path).parent.name for path in EXAMPLES}
-    assert kinds == {"methods", "metrics", "data", "views", "networks"}
-    assert len(EXAMPLES) == 6
+    assert kinds == {"methods", "metrics", "data", "noises", "views", "networks"}
+    assert len(EXAMPLES) == 7
 
 
 def test_examples_are_written_as_the_package_is(tmp_path):

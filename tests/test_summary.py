@@ -14,6 +14,7 @@ from vbs_cli.summary import (
     INTERVAL_COLUMNS,
     SWEEP_COLUMNS,
     best_methods,
+    format_difference,
     interval_lines,
     plus_minus,
     proxy_lines,
@@ -215,3 +216,13 @@ def test_the_worst_shift_has_a_lower_accuracy_and_higher_errors_than_the_mean(ma
     accuracy, *errors = [(float(a.split()[0]), float(b.split()[0])) for a, b in zip(means, worst, strict=True)]
     assert accuracy[1] < accuracy[0]
     assert all(most > mean for mean, most in errors)
+
+
+def test_a_difference_that_does_not_show_in_three_digits_has_no_star() -> None:
+    def text(*numbers: float) -> str:
+        return format_difference(pd.Series(dict(zip(("value", "low", "high"), numbers, strict=True))))
+
+    assert text(2e-5, 1e-5, 3e-5) == "+0.000 [+0.000, +0.000]"
+    assert text(4e-4, 1e-4, 6e-4) == "+0.000 [+0.000, +0.001] *"
+    assert text(-0.008, -0.012, -0.004) == "-0.008 [-0.012, -0.004] *"
+    assert text(-0.008, -0.012, 0.004) == "-0.008 [-0.012, +0.004]"

@@ -14,6 +14,7 @@ from vbs_cli.metrics.shifts import ALL, FAMILY, NOISE, UNSEEN
 from vbs_cli.metrics.shifts import MEAN as MEAN_OF
 from vbs_cli.metrics.shifts import WORST as WORST_OF
 
+VISIBLE_DIFFERENCE = 0.0005  # a smaller difference does not show in three digits and counts as none
 CHANCE = "by chance"  # what a calibrated predictor would score: a yardstick, not a measurement
 INTERVAL_COLUMNS = ("method", "accuracy", "nll", "brier", "ece", CHANCE, "entropy")
 DETECTION_COLUMNS = ("method", "aurc", "auroc_confidence", "fpr95_confidence", "auroc_entropy", "auroc_sigma")
@@ -84,9 +85,13 @@ def difference_lines(intervals: pd.DataFrame, baseline: str) -> list[list[str]]:
 
 
 def format_difference(row: pd.Series[float]) -> str:
-    """Format a difference, its interval, and a star if that excludes zero: `-0.008 [-0.012, -0.004] *`."""
+    """Format a difference, its interval, and a star if that excludes zero: `-0.008 [-0.012, -0.004] *`.
+
+    Differences that do not show in three digits have no star.
+    """
     found = Interval(row["value"], row["low"], row["high"])
-    star = " *" if found.excludes_zero else ""
+    visible = max(abs(found.value), abs(found.low), abs(found.high)) >= VISIBLE_DIFFERENCE
+    star = " *" if found.excludes_zero and visible else ""
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]{star}"
 
 

@@ -239,6 +239,7 @@ def evaluate(
     or members (M, N, K).
     """
     from vbs_cli.stages import evaluate as stage
+    from vbs_cli.summary import with_means
 
     own = any(given is not None for given in (val, test, condition))
     with given_job(shell, val, test, condition or ()) if own else shell.job() as job:
@@ -250,7 +251,8 @@ def evaluate(
         shifts, noises, suites = job.run.shifts, [CLEAN, *dict.fromkeys(name for name, _ in job.further)], []
         if len(noises) > 1 + FEW_NOISES:
             suites = list(job.file_suites) or [EVERYTHING]
-    metrics, intervals = (table[table["noise"].isin(noises)] for table in (metrics, intervals))
+    scores = with_means(intervals, shifts)
+    metrics, intervals = (table[table["noise"].isin(noises)] for table in (metrics, scores))
     shown = [each for each in conditions(intervals) if not suites or each.noise == CLEAN]
     show_metrics(
         shell, metrics, intervals, shown, shifts=shifts if suites else None, suites=suites,

@@ -138,7 +138,8 @@ def sigma_findings(
     wrong = [over_course([errors(r) for r in course], grouped) for course in courses]
     error, sigma = resamples.of_seeds(wrong), resamples.of_seeds(sigmas)
     gain = interval(error[:, -1] - error[:, 0])
-    correlation = interval(resamples.of_seeds([rank_correlation(*pair) for pair in zip(sigmas, wrong, strict=True)]))
+    correlations = [rank_correlation(*pair) for pair in zip(sigmas, wrong, strict=True)]
+    correlation = within(interval(resamples.of_seeds(correlations)), -1.0, 1.0)
     strongest = interval(sigma[:, -1] / sigma[:, 0])
     lowest = interval(sigma[:, 1:].min(1).values / sigma[:, 0])
     dips: Speaks = "against" if lowest.high < 1 and lowest.value < DIP else "neutral"
@@ -147,6 +148,12 @@ def sigma_findings(
     speaks = side(strongest, 1.0, wanted="above")
     yield Finding("sigma_ratio", noise, **vars(strongest), speaks=speaks, reference=1.0)
     yield Finding("sigma_lowest", noise, **vars(lowest), speaks=dips, reference=1.0)
+
+
+def within(found: Interval, least: float, most: float) -> Interval:
+    """Interval whose bounds are moved to the ends of a range where they lie beyond."""
+    low, high = (min(max(bound, least), most) for bound in (found.low, found.high))
+    return Interval(found.value, low, high)
 
 
 def share_smoothed(

@@ -15,14 +15,13 @@ from vbs_cli.metrics.shifts import MEAN as MEAN_OF
 from vbs_cli.metrics.shifts import WORST as WORST_OF
 from vbs_cli.plots.style import method_style
 from vbs_cli.registry import join_names
-from vbs_cli.summary import suite_size, suites_in, with_means
+from vbs_cli.summary import VISIBLE_DIFFERENCE, suite_size, suites_in, with_means
 
 Tone = Literal["better", "worse", "same"]
 Trend = Literal["rises", "falls", "mixed"]
 
 BEFORE, AFTER = "conventional", "vbs"
 VBS = method_style(AFTER).label
-VISIBLE_DIFFERENCE = 0.0005  # a smaller difference does not show in three digits and counts as none
 MOST = 0.9  # share of the levels of all seeds that must agree on a trend
 
 
