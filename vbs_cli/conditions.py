@@ -36,9 +36,14 @@ class Condition:
         return self.noise != CLEAN and self.noise not in NOISES
 
     @property
+    def alone(self) -> bool:
+        """Whether this is the clean data or a second test set that has no levels."""
+        return self.noise == CLEAN or (self.level == 1 and self.second_set and not self.one_of_several)
+
+    @property
     def name(self) -> str:
         """Name of the condition: `clean`, `gaussian 0.50`, `gaussian, mean over levels`, `phone`."""
-        if self.noise == CLEAN or (self.level == 1 and self.second_set and not self.one_of_several):
+        if self.alone:
             return self.noise
         return f"{self.noise}, mean over levels" if self.level == MEAN else f"{self.noise} {self.level:.2f}"
 

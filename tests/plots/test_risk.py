@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.fixtures.tables import MakeTables
@@ -86,3 +87,12 @@ def test_missing_curves_name_the_command_that_makes_them(make_tables: MakeTables
     with pytest.raises(MissingArtifact) as caught:
         FIGURES["risk-coverage"](replace(make_tables(), coverage=Tables().coverage))
     assert caught.value.hint == "vbs evaluate"
+
+
+def test_a_second_test_set_is_named_without_a_level(make_tables: MakeTables) -> None:
+    tables = make_tables()
+    phone = tables.coverage[tables.coverage["noise"] == "speckle"].assign(noise="phone", level=1.0)
+    figure = FIGURES["risk-coverage"](replace(tables, coverage=pd.concat([tables.coverage, phone])))
+    titles = [ax.get_title() for ax in figure.axes]
+    assert "phone" in titles
+    assert any(title.startswith("gaussian, λ = ") for title in titles)

@@ -119,10 +119,10 @@ def test_settings_chosen_under_a_noise_are_judged_on_the_other_families(swept, w
 def test_a_suite_for_other_inputs_is_refused_with_those_that_fit(made, monkeypatch):
     job = job_in(made)
     monkeypatch.setattr(SUITES, "_entries", {"pictures": Suite("", PICTURES, {"fog": (1.0,)})})
-    with pytest.raises(InvalidInput, match="pictures is a suite for images; --noise all sweeps"):
+    with pytest.raises(InvalidInput, match="the suite pictures is for images; --noise all sweeps"):
         suite_levels(job, "pictures")
     monkeypatch.setitem(SUITES._entries, "waves", Suite("", [RADIO], {"snr": (1.0,)}))
-    with pytest.raises(InvalidInput, match="radio takes waves"):
+    with pytest.raises(InvalidInput, match="the suite pictures is for images; for radio there is --suite waves"):
         suite_levels(job, "pictures")
     with pytest.raises(UnknownName, match="unknown suite 'wave'; did you mean 'waves'"):
         suite_levels(job, "wave")

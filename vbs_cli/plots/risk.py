@@ -32,7 +32,7 @@ def risk_coverage(tables: Tables) -> Figure:
         draw_methods(ax, condition.of(rows), followers, x="coverage", y="risk")
         start_at_zero(ax)
         ax.set_xlim(0, 1.02)
-        title(ax, "clean" if condition.noise == "clean" else f"{condition.noise}{between}λ = {condition.level:.2f}")
+        title(ax, condition.name if condition.alone else f"{condition.noise}{between}λ = {condition.level:.2f}")
     legend_above(figure, [method_style(method).handle() for method in in_order(rows["method"])])
     footnote(figure, rows, band_note(rows), *same_note("error rate", followers))
     return figure

@@ -13,7 +13,7 @@ from vbs_cli.artifacts.plan import planned, report_left_out
 from vbs_cli.data import NOISES, SUITES, noises_for
 from vbs_cli.data.noise import ANY, SEVERITIES, check_level, check_suits, families_for, join_kinds, suites_for
 from vbs_cli.errors import InvalidInput
-from vbs_cli.registry import join_names, unknown
+from vbs_cli.registry import unknown
 
 
 def with_sweep(job: Job, noises: Iterable[str] | Levels, levels: Sequence[float] = ()) -> Job:
@@ -78,8 +78,9 @@ def suite_levels(job: Job, name: str) -> Levels:
         raise unknown("suite", name, SUITES)
     if name not in fitting:
         known = list(fitting)
-        hint = f"{job.data.name} takes {join_names(known)}" if known else "--noise all sweeps the noises that fit"
-        raise InvalidInput(f"{name} is a suite for {join_kinds(SUITES[name].kinds)}", hint=hint)
+        suited = f"for {job.data.name} there is --suite {' or '.join(known)}"
+        hint = suited if known else "--noise all sweeps the noises that fit"
+        raise InvalidInput(f"the suite {name} is for {join_kinds(SUITES[name].kinds)}", hint=hint)
     return fitting[name]
 
 
