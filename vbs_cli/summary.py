@@ -139,7 +139,7 @@ def suite_tables(shifts: pd.DataFrame, suite: str, baseline: str) -> list[tuple[
             columns = [f"Δ vs {baseline}", *(f"{statistic} {score}" for score in DIFFERENCES)]
             tables.append((columns, differences))
     for name in unseen_in(shifts, suite):
-        columns = [f"without {name}", *SHIFT_SCORES]
+        columns = [f"without family {name}", *SHIFT_SCORES]
         tables.append((columns, suite_lines(shifts, suite, MEAN_OF, UNSEEN, name)))
     if len(families := families_in(shifts, suite)) > 1:
         tables.append((["mean ece by family", *families], family_lines(shifts, suite)))
