@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CLEAN = "clean"  # name in place of a noise's, for data that nothing was done to
+EVERYTHING = ""  # in place of a suite's name, for all that was swept
 MEAN = -1.0  # in place of a level, for the mean over all levels of a noise
 FEW_NOISES = 4  # that summaries show one by one; more of them are summed up
 HALFWAY = 0.5  # share of the way from the clean accuracy to chance, at which a noise is shown

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from vbs_cli.conditions import MEAN, some_levels
+from vbs_cli.conditions import EVERYTHING, MEAN, some_levels
 from vbs_cli.metrics import METRICS, NEITHER, Interval
 from vbs_cli.metrics.shifts import ALL, FAMILY, NOISE, UNSEEN
 from vbs_cli.metrics.shifts import MEAN as MEAN_OF
@@ -110,9 +110,9 @@ def suites_in(shifts: pd.DataFrame) -> list[str]:
     """Suites that a table sums up; all that was swept, named "", only if it is several noises and no suite."""
     if shifts.empty:
         return []
-    named = [str(name) for name in shifts["suite"].unique() if name]
+    named = [str(name) for name in shifts["suite"].unique() if name != EVERYTHING]
     noises = shifts.query("suite == '' and over == 'noise'")["name"].nunique()
-    return named or ([""] if noises > 1 else [])
+    return named or ([EVERYTHING] if noises > 1 else [])
 
 
 def suite_size(shifts: pd.DataFrame, suite: str) -> tuple[int, int]:

@@ -146,3 +146,23 @@ def test_report_figures_and_published_tables_show_the_suite(swept, tmp_path):
     assert {"suite-pair.md", "shifts.parquet", "noises.png"} <= set(published)
     text = (tmp_path / "published" / "suite-pair.md").read_text()
     assert "| mean ece by family | noise | level |" in text or "| mean ece by family | level | noise |" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--suite", "radio", "--noise", "snr"), "a suite has its own noises and levels"),
+        (("--suite", "radio", "--family", "RF"), "a suite has its own noises and levels"),
+        (("--suite", "radio", "--levels", "3"), "a suite has its own noises and levels"),
+        (("--study", "ensemble", "--suite", "radio"), "the ensemble study takes one noise"),
+        (("--study", "ensemble", "--family", "RF"), "the ensemble study takes one noise"),
+        (("--family", "blur"), "unknown family 'blur'"),
+        (("--noise", "fog"), "fog is a noise for images; radio takes gaussian"),
+        (("--suite", "images"), "the suite images is for images; for radio there is --suite radio"),
+    ],
+)
+def test_choices_that_contradict_each_other_or_the_data_are_refused_in_a_line(made, vbs, words, said):
+    refused = vbs(made, "noise-sweep", *words)
+    assert refused.code == 2
+    assert said in refused.err
+    assert refused.err.count("\n") == 1

@@ -10,21 +10,19 @@ from torch import Tensor
 
 from vbs_cli.artifacts.cells import with_labels
 from vbs_cli.artifacts.intervals import interval_table, read_replicates
-from vbs_cli.artifacts.job import Job
+from vbs_cli.artifacts.job import Job, Levels
 from vbs_cli.artifacts.passes import Pass
-from vbs_cli.conditions import CLEAN, Condition
+from vbs_cli.conditions import CLEAN, EVERYTHING, Condition
 from vbs_cli.data.noise import suites_for
 from vbs_cli.metrics import SCORES
 from vbs_cli.metrics.shifts import MEAN, WORST, Shift, ShiftGroup, mean_over, ranked, shift_groups, worst_over
 from vbs_cli.run import Artifact, formats
 
 REVISION = 1  # of the table; raised when its content changes
-EVERYTHING = ""  # in place of a suite's name: all that was swept
 COLUMNS = (
     *("suite", "over", "name", "severity", "statistic"),
     *("method", "baseline", "metric", "value", "low", "high", "conditions"),
 )
-Levels = Mapping[str, Sequence[float]]  # by noise
 
 
 def settings(job: Job, passes: Iterable[Pass]) -> dict[str, object]:

@@ -11,8 +11,8 @@ import typer
 from vbs_cli.cli.auto import Auto, AutoNoise, calibrate_by_data
 from vbs_cli.cli.own import given_job, with_foreign
 from vbs_cli.cli.shell import BOARD, NETWORKS, PATCHES, SECOND, Shell, command
-from vbs_cli.cli.tables import EVERYTHING, cell, number, show_metrics
-from vbs_cli.conditions import CLEAN, FEW_NOISES, conditions
+from vbs_cli.cli.tables import cell, number, show_metrics
+from vbs_cli.conditions import CLEAN, EVERYTHING, FEW_NOISES, conditions
 from vbs_cli.console import table
 from vbs_cli.errors import InvalidInput
 from vbs_cli.executors import is_child

@@ -73,6 +73,8 @@ def noise_sweep(
         rows = list_noises()
         return shell.show(rows, table(list(rows[0]), [list(row.values()) for row in rows]))
     asked = shell.given({"levels": levels, "max_level": max_level})
+    if study is not None and (suite is not None or family is not None):
+        raise InvalidInput("the ensemble study takes one noise", hint="give --noise instead of --suite or --family")
     if study is not None:
         return ensemble_study(shell, study, noise, asked, markdown=markdown)
     if suite is not None and any(value is not None for value in (noise, family, levels, max_level)):

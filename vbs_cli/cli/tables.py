@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from vbs_cli.cli.shell import Shell
-from vbs_cli.conditions import FEW_NOISES, conditions
+from vbs_cli.conditions import EVERYTHING, FEW_NOISES, conditions
 from vbs_cli.console import table
 from vbs_cli.files import format_size
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from vbs_cli.diagnosis import Diagnosis
     from vbs_cli.stages.auto import Chosen
 
-EVERYTHING = ""  # in place of a suite's name: all that was swept
 Shape = Callable[[Sequence[str], Sequence[Sequence[str]]], Any]  # columns and lines -> a table
 LEGEND = "±: half the 95 % interval over examples and seeds; *: the interval of the difference excludes zero"
 CHANCE_LEGEND = "by chance: the ECE that a perfectly calibrated predictor with the same confidences would score"
